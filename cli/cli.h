@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verbs of the command share. Only cli/ prints and exits. */
+#ifndef LH_CLI_CLI_H
+#define LH_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/error.h"
+#include "scenarios/scenario.h"
+
+/* A verb. run gets argv from the verb's own name on and returns the exit status. */
+struct lh_verb {
+	const char *name;
+	const char *args; /* for the help */
+	const char *doc;
+	int (*run)(int argc, char **argv);
+};
+
+/* All verbs; ends with name NULL. */
+extern const struct lh_verb lh_verbs[];
+
+int lh_cmd_run(int argc, char **argv);
+int lh_cmd_rerun(int argc, char **argv);
+int lh_cmd_list(int argc, char **argv);
+int lh_cmd_plot(int argc, char **argv);
+int lh_cmd_reproduce(int argc, char **argv);
+int lh_cmd_doctor(int argc, char **argv);
+int lh_cmd_schema(int argc, char **argv);
+
+/* Prints the messages of diag and err to standard error; returns err's exit status. */
+int lh_cli_fail(const struct lh_diag *diag, const struct lh_error *err);
+
+/* Prints "longhaul VERB: message" and where help is; returns 2. */
+int lh_cli_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The catalog folder: LONGHAUL_DATADIR, else where it was installed. */
+const char *lh_cli_catalog_dir(void);
+
+/* The folder of gnuplot templates: LONGHAUL_PLOTDIR, else where it was installed. */
+const char *lh_cli_plot_dir(void);
+
+/* The absolute path of longhaul-trainer: LONGHAUL_TRAINER, else beside this program, else
+ * where it was installed; owned by the caller. LH_EENV. */
+int lh_cli_trainer_path(char **ret_path, struct lh_error *err);
+
+/* The absolute path of this program; owned by the caller. */
+int lh_cli_program_path(char **ret_path, struct lh_error *err);
+
+/* The guest's kernel: LONGHAUL_GUEST_KERNEL, else what build-kernel --path prints; owned by
+ * the caller. LH_EENV where there is none. */
+int lh_cli_guest_kernel(char **ret_path, struct lh_error *err);
+
+/* Whether this kernel has netem and lets us use it; if not, why (borrowed static text or in buf). */
+bool lh_cli_host_is_fit(char *why, size_t n_why);
+
+/* Width of the terminal on standard output in columns; 0 where it is none. */
+size_t lh_cli_width(void);
+
+#endif

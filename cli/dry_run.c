@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of a scenario, printed. See dry_run.h. */
+#include "cli/dry_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/units.h"
+#include "emulator/engine.h"
+#include "emulator/plan.h"
+
+enum { CELL = 32, WORST_FP16_BYTES = 2, FP32_BYTES = 4 };
+
+static const char *show(enum lh_unit_kind kind, int64_t v, char *buf)
+{
+	return lh_unit_format(kind, v, buf, CELL);
+}
+
+static void print_workload(const struct lh_scenario *sc)
+{
+	const struct lh_workload *w = &sc->workload;
+	int64_t bytes = strcmp(w->compress, "fp16") == 0 ? WORST_FP16_BYTES : FP32_BYTES;
+	int64_t n = (int64_t)sc->n_nodes;
+	char a[CELL];
+
+	printf("Scenario  %s%s%s\n", sc->name, sc->about ? ": " : "", sc->about ? sc->about : "");
+	printf("Workload  %s, %lld parameters, target batch %lld, %lld epochs, %s over %s\n",
+	       w->model, (long long)sc->model->parameters, (long long)w->target_batch,
+	       (long long)w->epochs, w->strategy.kind, w->compress);
+	printf("          matchmaking %s, %s update; all ranks send %lld bytes an epoch\n",
+	       show(LH_UNIT_DURATION, w->strategy.matchmaking_ns, a),
+	       w->strategy.delayed_update ? "delayed" : "blocking",
+	       (long long)(2 * (n - 1) * sc->model->parameters * bytes));
+}
+
+static void print_nodes(const struct lh_plan *plan)
+{
+	const struct lh_scenario *sc = plan->scenario;
+
+	printf("\n%-5s %-14s %-13s %-22s %6s %10s %14s %14s %9s\n", "rank", "node", "address",
+	       "machine", "micro", "samples/s", "NIC up", "averaging", "host/mb");
+	for (size_t i = 0; i < plan->n_nodes; i++) {
+		const struct lh_node *node = &sc->nodes[i];
+		char address[16], up[CELL], averaging[CELL], accumulate[CELL];
+
+		printf("%-5zu %-14s %-13s %-22s %6lld %10.1f %14s %14s %9s\n", i, node->name,
+		       lh_address_format(plan->nodes[i].address, address, sizeof(address)),
+		       node->machine->name, (long long)node->micro_batch,
+		       node->profile->samples_per_s,
+		       show(LH_UNIT_RATE, plan->nodes[i].nic_up_bps, up),
+		       show(LH_UNIT_RATE, node->host->averaging_bps, averaging),
+		       show(LH_UNIT_DURATION, node->host->accumulate_ns, accumulate));
+	}
+}
+
+/* Whether an earlier pair of nodes has the same two sites. */
+static bool is_repeated(const struct lh_plan *plan, size_t from, size_t to)
+{
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		for (size_t j = 0; j < plan->n_nodes; j++) {
+			if (i == from && j == to)
+				return false;
+			if (i != j && plan->nodes[i].site == plan->nodes[from].site &&
+			    plan->nodes[j].site == plan->nodes[to].site)
+				return true;
+		}
+	return false;
+}
+
+static void print_paths(const struct lh_plan *plan)
+{
+	const struct lh_network *net = &plan->scenario->network;
+
+	printf("\n%-14s %-14s %14s %14s %10s %10s %9s %12s\n", "from", "to", "delay", "bandwidth",
+	       "queue", "limit/pkt", "window/seg", "one stream");
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		for (size_t j = 0; j < plan->n_nodes; j++) {
+			const struct lh_plan_path *p = lh_plan_path_at(plan, i, j);
+			int64_t stream = i == j ? -1 : lh_plan_stream_bps(plan, i, j);
+			char delay[CELL], rate[CELL], queue[CELL], one[CELL];
+
+			if (i == j || is_repeated(plan, i, j))
+				continue;
+			printf("%-14s %-14s %14s %14s %10s %10u %9u %12s\n",
+			       net->sites[plan->nodes[i].site].name,
+			       net->sites[plan->nodes[j].site].name,
+			       show(LH_UNIT_DURATION, p->delay_ns, delay),
+			       show(LH_UNIT_RATE, p->bandwidth_bps, rate),
+			       show(LH_UNIT_DURATION, p->queue_ns, queue), p->limit_pkts,
+			       p->clamp_segments,
+			       stream < 0 ? "buffers"
+					  : lh_unit_format_short(LH_UNIT_RATE, stream, one, CELL));
+		}
+}
+
+static void print_settings(const struct lh_plan *plan)
+{
+	const struct lh_tcp *tcp = plan->nodes[0].tcp;
+	char memory[CELL], rmem[CELL], wmem[CELL];
+
+	printf("\nMTU %u bytes (%u of payload), initial window %u segments, %s, buffers %s / %s, "
+	       "guest memory %s\n",
+	       plan->mtu_bytes, plan->segment_bytes, plan->initial_window_segments,
+	       tcp->congestion_control, show(LH_UNIT_SIZE, tcp->rmem_max_bytes, rmem),
+	       show(LH_UNIT_SIZE, tcp->wmem_max_bytes, wmem),
+	       show(LH_UNIT_SIZE, plan->guest_memory_bytes, memory));
+}
+
+int lh_dry_run(const struct lh_scenario *sc, bool json)
+{
+	struct lh_plan *plan = NULL;
+	struct lh_error err = {0};
+
+	if (lh_plan_build(sc, &plan, &err) < 0)
+		return lh_cli_fail(NULL, &err);
+	if (json) {
+		json_t *doc = json_pack("{s:O, s:o, s:o}", "scenario", sc->resolved, "network",
+					lh_plan_to_json(plan), "trainer", lh_trainer_job(plan));
+
+		json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+		putchar('\n');
+		json_decref(doc);
+	} else {
+		print_workload(sc);
+		print_nodes(plan);
+		print_paths(plan);
+		print_settings(plan);
+	}
+	lh_plan_free(plan);
+	return 0;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run from a scenario to a results folder. See execute.h. */
+#include "cli/execute.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "config.h"
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "emulator/engine.h"
+#include "emulator/guest/guest.h"
+#include "plots/plots.h"
+#include "plots/report.h"
+
+enum { TICK_MS = 200 };
+
+/* Names as they stand in run.json. */
+static const char *const clock_names[] = {[LH_CLOCK_VIRTUAL] = "virtual", [LH_CLOCK_REAL] = "real"};
+static const char *const backend_names[] = {
+	[LH_BACKEND_AUTO] = "auto", [LH_BACKEND_HOST] = "host", [LH_BACKEND_GUEST] = "guest"};
+
+/* A run under way. */
+struct run {
+	const struct lh_execution *ex;
+	char *dir; /* where it is made, renamed to out at the end */
+	char *trainer;
+	char *kernel;
+	enum lh_backend backend;
+	int stop_fd;
+	int stop_signal;
+	struct timespec begin;
+	struct lh_progress progress;
+};
+
+char *lh_default_out(const struct lh_scenario *sc)
+{
+	char *out = lh_strf("results/%s-seed%lld", sc->name, (long long)sc->run.seed);
+
+	for (int i = 2; out && lh_path_exists(out); i++) {
+		free(out);
+		out = lh_strf("results/%s-seed%lld-%d", sc->name, (long long)sc->run.seed, i);
+	}
+	return out;
+}
+
+/* The backend that fits: the host's kernel where it can and the clock is real. */
+static int choose_backend(struct run *run, struct lh_error *err)
+{
+	const struct lh_run_spec *spec = &run->ex->scenario->run;
+	char why[LH_ERROR_MESSAGE_MAX];
+
+	run->backend = (enum lh_backend)spec->backend;
+	if (run->backend == LH_BACKEND_AUTO)
+		run->backend = spec->clock == LH_CLOCK_REAL && lh_cli_host_is_fit(why, sizeof(why))
+				       ? LH_BACKEND_HOST
+				       : LH_BACKEND_GUEST;
+	else if (run->backend == LH_BACKEND_HOST && !lh_cli_host_is_fit(why, sizeof(why)))
+		return lh_fail(err, LH_EENV, 0,
+			       "this host cannot emulate by itself: %s (longhaul doctor says what "
+			       "mends it; --backend guest needs nothing)",
+			       why);
+	if (run->backend == LH_BACKEND_GUEST)
+		return lh_cli_guest_kernel(&run->kernel, err);
+	return 0;
+}
+
+static int write_run_json(const struct run *run, const char *status, struct lh_error *err)
+{
+	const struct lh_scenario *sc = run->ex->scenario;
+	lh_cleanup_free char *path = lh_path_join(run->dir, "run.json");
+	lh_cleanup_json json_t *doc = json_pack(
+		"{s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:O}", "format", "longhaul-run/1", "version",
+		PACKAGE_VERSION, "name", sc->name, "seed", (json_int_t)sc->run.seed, "clock",
+		clock_names[sc->run.clock], "backend", backend_names[run->backend], "status", status,
+		"scenario", sc->resolved);
+
+	if (!path || !doc)
+		return lh_fail(err, LH_ESYS, ENOMEM, "write run.json");
+	return lh_json_write(path, doc, err);
+}
+
+/* What differs from run to run stands apart from what must not. */
+static int write_wall_json(const struct run *run, struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_path_join(run->dir, "wall.json");
+	lh_cleanup_json json_t *doc = NULL;
+	struct utsname host = {0};
+	struct timespec now;
+	char date[32];
+	time_t t = time(NULL);
+	struct tm tm;
+
+	uname(&host);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+	doc = json_pack("{s:s, s:s, s:s, s:s, s:f}", "format", "longhaul-wall/1", "ended", date,
+			"host_kernel", host.release, "host_machine", host.machine, "wall_s",
+			(double)(now.tv_sec - run->begin.tv_sec) +
+				(double)(now.tv_nsec - run->begin.tv_nsec) / 1e9);
+	if (!path || !doc)
+		return lh_fail(err, LH_ESYS, ENOMEM, "write wall.json");
+	return lh_json_write(path, doc, err);
+}
+
+/* Blocks the signals that end a run and opens a descriptor for them. */
+static int open_signals(int *ret_fd, struct lh_error *err)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return *ret_fd < 0 ? lh_fail(err, LH_ESYS, errno, "open a signal descriptor") : 0;
+}
+
+/* Which signal was it? */
+static void take_signal(struct run *run)
+{
+	struct signalfd_siginfo info;
+
+	if (read(run->stop_fd, &info, sizeof(info)) == sizeof(info))
+		run->stop_signal = (int)info.ssi_signo;
+}
+
+/* On the host: the engine in a child, so that all that it holds ends with it. */
+static int run_on_host(struct run *run, struct lh_error *err)
+{
+	struct lh_engine_request request = {
+		.scenario = run->ex->scenario, .run_dir = run->dir, .trainer_path = run->trainer};
+	pid_t self = getpid();
+	pid_t pid = fork();
+	lh_cleanup_close int pidfd = -1;
+	int status = 0;
+
+	if (pid < 0)
+		return lh_fail(err, LH_ESYS, errno, "start the engine");
+	if (pid == 0) {
+		struct lh_error failed = {0};
+		int r;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != self)
+			_exit(1);
+		r = lh_engine_run(&request, &failed);
+		if (r < 0)
+			lh_log(LH_LOG_ERROR, "%s", failed.message);
+		_exit(r < 0);
+	}
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	for (;;) {
+		struct pollfd fds[] = {{.fd = pidfd, .events = POLLIN},
+				       {.fd = run->stop_fd, .events = POLLIN}};
+
+		if (poll(fds, 2, TICK_MS) > 0) {
+			if (fds[1].revents)
+				kill(pid, SIGKILL);
+			break;
+		}
+		lh_progress_tick(&run->progress);
+	}
+	waitpid(pid, &status, 0);
+	if (WIFSIGNALED(status))
+		return lh_fail(err, LH_ESIGNAL, SIGINT, "stopped");
+	return status ? lh_fail(err, LH_ERUN, 0, "the engine failed") : 0;
+}
+
+static int run_in_guest(struct run *run, struct lh_error *err)
+{
+	const struct lh_run_spec *spec = &run->ex->scenario->run;
+	lh_cleanup_free char *program = NULL;
+	struct lh_guest_request request = {
+		.kernel_path = run->kernel,
+		.trainer_path = run->trainer,
+		.run_dir = run->dir,
+		.memory_bytes = spec->guest_memory_bytes,
+		.seed = spec->seed,
+		.virtual_clock = spec->clock == LH_CLOCK_VIRTUAL,
+		.stop_fd = run->stop_fd,
+		.tick = lh_progress_tick,
+		.context = &run->progress,
+	};
+	int r = lh_cli_program_path(&program, err);
+
+	request.program_path = program;
+	return r < 0 ? r : lh_guest_run(&request, err);
+}
+
+/* What engine.json says: 0, LH_EMEASURE or LH_ERUN. */
+static int read_verdict(const struct run *run, struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_path_join(run->dir, "engine.json");
+	lh_cleanup_json json_t *doc = NULL;
+	const char *status, *message;
+	int r = lh_json_read(path, &doc, err);
+
+	if (r < 0)
+		return r;
+	status = json_string_value(json_object_get(doc, "status"));
+	message = json_string_value(json_object_get(doc, "message"));
+	if (status && strcmp(status, "done") == 0)
+		return 0;
+	return lh_fail(err, status && strcmp(status, "invalid") == 0 ? LH_EMEASURE : LH_ERUN, 0,
+		       "%s", message ? message : "the run failed");
+}
+
+static int run_backend(struct run *run, struct lh_error *err)
+{
+	int r;
+
+	lh_progress_start(&run->progress, run->dir, run->ex->scenario->name,
+			  run->ex->scenario->workload.epochs, run->ex->quiet);
+	r = run->backend == LH_BACKEND_HOST ? run_on_host(run, err) : run_in_guest(run, err);
+	lh_progress_stop(&run->progress);
+	if (r == LH_ESIGNAL) {
+		take_signal(run);
+		err->sys = run->stop_signal ? run->stop_signal : SIGINT;
+	}
+	return r < 0 ? r : read_verdict(run, err);
+}
+
+static int draw(const struct run *run, const struct lh_results *results, struct lh_error *err)
+{
+	int r = lh_plots_make(run->dir, lh_cli_plot_dir(), err);
+
+	if (r == LH_EENV) {
+		lh_log(LH_LOG_WARNING, "no figures: %s", err->message);
+		r = 0;
+	}
+	return r < 0 ? r : lh_report_write(run->dir, run->ex->scenario, results, err);
+}
+
+/* Everything after the backend has ended with `outcome`; returns what the run comes to. */
+static int finish(struct run *run, int outcome, struct lh_results *ret_results,
+		  bool *ret_has_results, struct lh_error *err)
+{
+	struct lh_error collect_err = {0};
+	const char *status = outcome == 0             ? "done"
+			     : outcome == LH_EMEASURE ? "invalid"
+			     : outcome == LH_ESIGNAL  ? "stopped"
+						      : "failed";
+	int r = write_run_json(run, status, &collect_err);
+
+	if (r == 0 && outcome != LH_EENV)
+		r = lh_collect_run(run->dir, run->ex->scenario, ret_results, &collect_err);
+	if (r < 0 || outcome == LH_EENV) {
+		if (outcome == 0)
+			*err = collect_err;
+		return outcome == 0 ? r : outcome;
+	}
+	*ret_has_results = true;
+	if (outcome == 0 && !ret_results->is_valid)
+		outcome = lh_fail(err, LH_EMEASURE, 0, "the run is not valid");
+	if (run->ex->figures)
+		r = draw(run, ret_results, &collect_err);
+	if (r == 0)
+		r = write_wall_json(run, &collect_err);
+	if (r == 0 && rename(run->dir, run->ex->out) < 0)
+		r = lh_fail(&collect_err, LH_ESYS, errno, "rename %s to %s", run->dir,
+			    run->ex->out);
+	if (r < 0 && outcome == 0) {
+		*err = collect_err;
+		outcome = r;
+	}
+	return outcome;
+}
+
+/* The folder in which the run is made, beside its final place. */
+static int make_folder(struct run *run, struct lh_error *err)
+{
+	const char *out = run->ex->out;
+	lh_cleanup_free char *parent = lh_path_dirname(out);
+	lh_cleanup_free char *template = lh_strf("%s.partial-XXXXXX", out);
+	int r;
+
+	if (lh_path_exists(out))
+		return lh_fail(err, LH_EUSAGE, 0,
+			       "%s exists; results are never overwritten: name another folder with "
+			       "--out, or remove it",
+			       out);
+	r = lh_dir_make(parent, err);
+	if (r == 0 && !mkdtemp(template))
+		r = lh_fail(err, LH_ESYS, errno, "make a folder beside %s", out);
+	if (r < 0) {
+		err->code = LH_EENV;
+		return LH_EENV;
+	}
+	run->dir = realpath(template, NULL);
+	return run->dir ? 0 : lh_fail(err, LH_ESYS, errno, "find %s", template);
+}
+
+int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results,
+	       bool *ret_has_results, struct lh_error *err)
+{
+	struct run run = {.ex = ex, .stop_fd = -1};
+	struct lh_error ignored;
+	int r;
+
+	*ret_has_results = false;
+	clock_gettime(CLOCK_MONOTONIC, &run.begin);
+	r = choose_backend(&run, err);
+	if (r == 0)
+		r = lh_cli_trainer_path(&run.trainer, err);
+	if (r == 0)
+		r = open_signals(&run.stop_fd, err);
+	if (r == 0)
+		r = make_folder(&run, err);
+	if (r == 0)
+		r = write_run_json(&run, "running", err);
+	if (r == 0)
+		r = finish(&run, run_backend(&run, err), ret_results, ret_has_results, err);
+	if (run.dir && lh_path_exists(run.dir) && getenv("LONGHAUL_KEEP") == NULL)
+		lh_dir_remove(run.dir, &ignored);
+	if (run.stop_fd >= 0)
+		close(run.stop_fd);
+	free(run.dir);
+	free(run.trainer);
+	free(run.kernel);
+	return r;
+}

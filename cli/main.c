@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command `longhaul`: finds the verb and gives it the rest. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "core/log.h"
+#include "emulator/guest/guest.h"
+
+#include "config.h"
+
+const struct lh_verb lh_verbs[] = {
+	{"run", "SCENARIO", "run a scenario file or an experiment of a suite", lh_cmd_run},
+	{"rerun", "RUN", "repeat a run from its results folder", lh_cmd_rerun},
+	{"list", "", "list scenarios and experiments", lh_cmd_list},
+	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
+	{"reproduce", "SUITE [ID...]", "run a suite and compare with what was published",
+	 lh_cmd_reproduce},
+	{"doctor", "", "say what this machine can do, and what mends what it cannot",
+	 lh_cmd_doctor},
+	{"schema", "", "print the JSON Schema of scenario files", lh_cmd_schema},
+	{NULL, NULL, NULL, NULL},
+};
+
+static void print_help(void)
+{
+	printf("Usage: longhaul VERB [OPTION...] [ARGUMENT...]\n\n"
+	       "longhaul recreates wide-area networks, runs geo-distributed training through them\n"
+	       "from one YAML scenario, and writes throughput and cost tables.\n\n");
+	for (const struct lh_verb *v = lh_verbs; v->name; v++)
+		printf("  %-10s %-14s %s\n", v->name, v->args, v->doc);
+	printf("\n`longhaul VERB --help` explains a verb; man longhaul has it all.\n\n"
+	       "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 the scenario is invalid,\n"
+	       "4 this machine lacks something, 6 a measurement is invalid, 130 or 143 ended by a\n"
+	       "signal.\n");
+}
+
+int main(int argc, char **argv)
+{
+	const char *verb = argc > 1 ? argv[1] : "--help";
+
+	if (strcmp(verb, LH_GUEST_INIT_VERB) == 0 && getpid() == 1)
+		lh_guest_init(argc, argv);
+	lh_log_open(stderr, LH_LOG_INFO, "longhaul");
+	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
+		print_help();
+		return argc > 1 ? 0 : 2;
+	}
+	if (strcmp(verb, "--version") == 0) {
+		printf("longhaul %s\n", PACKAGE_VERSION);
+		return 0;
+	}
+	for (const struct lh_verb *v = lh_verbs; v->name; v++)
+		if (strcmp(v->name, verb) == 0) {
+			int status = v->run(argc - 1, argv + 1);
+
+			if (fflush(stdout) != 0 || ferror(stdout)) {
+				perror("longhaul: standard output");
+				return status ? status : 1;
+			}
+			return status;
+		}
+	return lh_cli_usage(NULL, "there is no verb '%s'", verb);
+}

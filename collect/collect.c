@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a run's raw files to its tables. See collect.h. */
+#include "collect/collect.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/collect_internal.h"
+#include "core/cleanup.h"
+#include "core/file.h"
+
+static const struct lh_column columns_of_throughput[] = {
+	{"scenario", NULL, LH_CELL_TEXT, 0, 0, LH_COLUMN_KEEP},
+	{"seed", NULL, LH_CELL_INT, 0, 0, 9},
+	{"nodes", NULL, LH_CELL_INT, 0, 0, 8},
+	{"gpus", NULL, LH_CELL_INT, 0, 0, 8},
+	{"epochs", NULL, LH_CELL_INT, 0, 0, 8},
+	{"samples", NULL, LH_CELL_INT, 0, 0, LH_COLUMN_HIDE},
+	{"wall_s", "wall s", LH_CELL_REAL, 9, 1, 7},
+	{"throughput_sps", "SPS", LH_CELL_REAL, 3, 1, LH_COLUMN_KEEP},
+	{"local_sps", "local SPS", LH_CELL_REAL, 3, 1, 6},
+	{"calculation_s", "calc s", LH_CELL_REAL, 6, 2, 3},
+	{"communication_s", "comm s", LH_CELL_REAL, 6, 2, 1},
+	{"matchmaking_s", "match s", LH_CELL_REAL, 6, 2, LH_COLUMN_HIDE},
+	{"granularity", NULL, LH_CELL_REAL, 4, 2, 1},
+	{"baseline_sps", "baseline SPS", LH_CELL_REAL, 3, 1, 7},
+	{"speedup", "speed-up", LH_CELL_REAL, 4, 2, 2},
+	{"contribution_per_gpu", "per GPU", LH_CELL_REAL, 4, 2, 5},
+	{"valid", NULL, LH_CELL_INT, 0, 0, LH_COLUMN_KEEP},
+	{"published_throughput_sps", "published SPS", LH_CELL_REAL, 3, 1, 4},
+	{"published_granularity", "published granularity", LH_CELL_REAL, 4, 2, LH_COLUMN_HIDE},
+	{"published_comm_s", "published comm s", LH_CELL_REAL, 3, 2, LH_COLUMN_HIDE},
+	{"published_source", NULL, LH_CELL_TEXT, 0, 0, LH_COLUMN_HIDE},
+};
+
+/* NaN for the -1 of "unknown". */
+static double known_or_nan(double value)
+{
+	return value >= 0 ? value : NAN;
+}
+
+static void put_throughput(struct lh_results *results)
+{
+	const struct lh_summary *s = &results->summary;
+	const struct lh_published *p = &results->published;
+	struct lh_table *table = &results->throughput;
+
+	lh_table_init(table, columns_of_throughput,
+		      sizeof(columns_of_throughput) / sizeof(columns_of_throughput[0]));
+	lh_table_row(table);
+	lh_table_put_text(table, results->scenario);
+	lh_table_put_int(table, results->seed);
+	lh_table_put_int(table, (int64_t)s->n_nodes);
+	lh_table_put_int(table, s->n_gpus);
+	lh_table_put_int(table, (int64_t)s->n_epochs);
+	lh_table_put_int(table, s->samples);
+	lh_table_put_real(table, (double)s->wall_ns * 1e-9);
+	lh_table_put_real(table, s->throughput_sps);
+	lh_table_put_real(table, s->local_sps);
+	lh_table_put_real(table, s->calculation_s);
+	lh_table_put_real(table, s->communication_s);
+	lh_table_put_real(table, s->matchmaking_s);
+	lh_table_put_real(table, s->granularity);
+	lh_table_put_real(table, s->baseline_sps);
+	lh_table_put_real(table, s->speedup);
+	lh_table_put_real(table, s->contribution_per_gpu);
+	lh_table_put_int(table, results->is_valid);
+	lh_table_put_real(table, known_or_nan(p->throughput_sps));
+	lh_table_put_real(table, known_or_nan(p->granularity));
+	lh_table_put_real(table, known_or_nan(p->comm_s));
+	lh_table_put_text(table, p->source);
+}
+
+static void summarize_nodes(const struct lh_scenario *sc, const struct lh_run_events *events,
+			    struct lh_summary *s)
+{
+	const struct lh_profile_entry *profile = sc->nodes[0].profile;
+
+	s->n_nodes = sc->n_nodes;
+	s->n_epochs_asked = (size_t)sc->workload.epochs;
+	for (size_t n = 0; n < sc->n_nodes; n++) {
+		s->n_gpus += sc->nodes[n].machine->gpus;
+		s->retransmits += events->ranks[n].retransmits;
+		s->timeouts += events->ranks[n].timeouts;
+	}
+	s->baseline_sps = profile && profile->samples_per_s > 0 ? profile->samples_per_s : NAN;
+	s->speedup = s->throughput_sps / s->baseline_sps;
+	s->contribution_per_gpu = s->n_gpus > 0 ? s->speedup / (double)s->n_gpus : NAN;
+}
+
+static int compute_cost(const struct lh_scenario *sc, const struct lh_run_events *events,
+			const struct lh_run_traffic *traffic, struct lh_results *results,
+			struct lh_error *err)
+{
+	lh_cleanup_free int64_t *node_samples = calloc(sc->n_nodes, sizeof(*node_samples));
+	struct lh_cost_usage usage = {
+		.wall_ns = results->summary.wall_ns,
+		.samples = results->summary.samples,
+		.node_samples = node_samples,
+		.wire_bytes = traffic->has_counters ? traffic->wire_bytes : NULL,
+	};
+
+	if (!node_samples)
+		return lh_fail(err, LH_ESYS, ENOMEM, "compute the cost");
+	for (size_t n = 0; n < sc->n_nodes; n++)
+		for (size_t i = 0; i < events->n_finished; i++)
+			node_samples[n] += lh_run_events_epoch(events, n, i)->samples;
+	return lh_cost_compute(sc, &usage, &results->cost, err);
+}
+
+static int add_traffic(const struct lh_scenario *sc, const struct lh_run_events *events,
+		       const char *run_dir, struct lh_results *results, struct lh_error *err)
+{
+	lh_cleanup_run_traffic struct lh_run_traffic traffic = {0};
+	lh_cleanup_free char *counters = lh_path_join(run_dir, "counters.csv");
+	int64_t begin = lh_run_events_epoch_begin_ns(events, 0);
+	struct lh_summary *s = &results->summary;
+	int r;
+
+	if (!counters)
+		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", run_dir);
+	r = lh_run_traffic_read(sc, events, counters, begin, begin + s->wall_ns, &traffic, err);
+	if (r < 0)
+		return r;
+	lh_run_traffic_format(sc, &traffic, &results->traffic);
+	s->sent_bytes = traffic.sent_bytes;
+	s->dropped_packets = traffic.dropped_packets;
+	s->wire_bytes = traffic.has_counters ? 0 : -1;
+	for (size_t i = 0; traffic.has_counters && i < sc->n_nodes * sc->n_nodes; i++)
+		s->wire_bytes += traffic.wire_bytes[i];
+	return compute_cost(sc, events, &traffic, results, err);
+}
+
+static int write_tables(const char *run_dir, const struct lh_results *results, struct lh_error *err)
+{
+	const struct {
+		const char *name;
+		const struct lh_table *table;
+	} files[] = {
+		{"epochs.csv", &results->epochs},
+		{"throughput.csv", &results->throughput},
+		{"traffic.csv", &results->traffic},
+		{"cost.csv", &results->cost.table},
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		lh_cleanup_free char *path = lh_path_join(run_dir, files[i].name);
+		int r = path ? lh_table_write_csv(files[i].table, path, err)
+			     : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Takes over what the results need of the scenario. */
+static int copy_names(const struct lh_scenario *sc, struct lh_results *results,
+		      struct lh_error *err)
+{
+	results->seed = sc->run.seed;
+	results->published = sc->published;
+	results->published.source = NULL;
+	results->scenario = strdup(sc->name);
+	if (sc->published.source)
+		results->published.source = strdup(sc->published.source);
+	if (!results->scenario || (sc->published.source && !results->published.source))
+		return lh_fail(err, LH_ESYS, ENOMEM, "collect %s", sc->name);
+	return 0;
+}
+
+static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_results *results,
+		struct lh_error *err)
+{
+	lh_cleanup_run_events struct lh_run_events events = {0};
+	lh_cleanup_free char *events_dir = lh_path_join(run_dir, "events");
+	int r;
+
+	if (!events_dir)
+		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", run_dir);
+	r = copy_names(sc, results, err);
+	if (r == 0)
+		r = lh_run_events_read(events_dir, sc->n_nodes, &events, err);
+	if (r == 0 && events.n_finished == 0)
+		r = lh_fail(err, LH_ERUN, 0, "%s: no epoch was finished by all %zu ranks%s%s",
+			    run_dir, sc->n_nodes, events.ranks[0].error ? ": " : "",
+			    events.ranks[0].error ? events.ranks[0].error : "");
+	if (r == 0)
+		r = lh_conservation_check(sc, &events, err);
+	if (r < 0)
+		return r;
+	lh_epochs_compute(sc, &events, &results->epochs, &results->summary);
+	summarize_nodes(sc, &events, &results->summary);
+	r = add_traffic(sc, &events, run_dir, results, err);
+	if (r == 0)
+		r = lh_validity_read(run_dir, &events, &results->summary, &results->invalid, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < results->cost.notes.n_items; i++)
+		lh_notes_add(&results->notes, "%s", results->cost.notes.items[i]);
+	results->is_valid = !results->invalid.n_items && !results->invalid.is_short;
+	put_throughput(results);
+	return write_tables(run_dir, results, err);
+}
+
+int lh_collect_run(const char *run_dir, const struct lh_scenario *sc,
+		   struct lh_results *ret_results, struct lh_error *err)
+{
+	struct lh_results results = {0};
+	int r = fill(run_dir, sc, &results, err);
+
+	if (r < 0) {
+		lh_results_done(&results);
+		return r;
+	}
+	*ret_results = results;
+	return 0;
+}
+
+void lh_results_done(struct lh_results *results)
+{
+	free(results->scenario);
+	free(results->published.source);
+	lh_table_done(&results->epochs);
+	lh_table_done(&results->throughput);
+	lh_table_done(&results->traffic);
+	lh_cost_done(&results->cost);
+	lh_notes_done(&results->invalid);
+	lh_notes_done(&results->notes);
+	memset(results, 0, sizeof(*results));
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times of each epoch, and what must be conserved. See collect_internal.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "collect/collect_internal.h"
+
+#define S_PER_NS 1e-9
+
+static const struct lh_column columns_of_epochs[] = {
+	{"epoch", "epoch", LH_CELL_INT, 0, 0, LH_COLUMN_KEEP},
+	{"begin_s", "begin s", LH_CELL_REAL, 9, 1, 12},
+	{"end_s", "end s", LH_CELL_REAL, 9, 1, LH_COLUMN_HIDE},
+	{"samples", "samples", LH_CELL_INT, 0, 0, 10},
+	{"wall_s", "wall s", LH_CELL_REAL, 9, 2, LH_COLUMN_KEEP},
+	{"calculation_s", "calc s", LH_CELL_REAL, 6, 2, 2},
+	{"communication_s", "comm s", LH_CELL_REAL, 6, 2, 1},
+	{"matchmaking_s", "match s", LH_CELL_REAL, 6, 2, 9},
+	{"wait_s", "wait s", LH_CELL_REAL, 6, 2, 5},
+	{"host_s", "host s", LH_CELL_REAL, 6, 2, 6},
+	{"transfer_s", "transfer s", LH_CELL_REAL, 6, 2, 4},
+	{"apply_s", "apply s", LH_CELL_REAL, 6, 2, 7},
+	{"throughput_sps", "SPS", LH_CELL_REAL, 3, 1, LH_COLUMN_KEEP},
+	{"local_sps", "local SPS", LH_CELL_REAL, 3, 1, 8},
+	{"granularity", "granularity", LH_CELL_REAL, 4, 2, 3},
+};
+
+/* Bytes of one element on the wire, 0 where the compressor's ratio is not a constant. */
+static int64_t bytes_per_element(const char *compress)
+{
+	if (!compress || strcmp(compress, "none") == 0)
+		return 4;
+	return strcmp(compress, "fp16") == 0 ? 2 : 0;
+}
+
+/* Payload of all ranks in one epoch by the strategy's formula; -1 where it has none here. */
+static int64_t expected_payload_bytes(const struct lh_scenario *sc)
+{
+	int64_t element = bytes_per_element(sc->workload.compress);
+
+	if (!element || strcmp(sc->workload.strategy.kind, "butterfly") != 0)
+		return -1;
+	return 2 * ((int64_t)sc->n_nodes - 1) * sc->model->parameters * element;
+}
+
+static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events *events,
+		       size_t index, struct lh_error *err)
+{
+	int64_t samples = 0, sent = 0, received = 0, expected = expected_payload_bytes(sc);
+	size_t number = events->first_epoch + index;
+
+	for (size_t r = 0; r < events->n_ranks; r++) {
+		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
+
+		samples += e->samples;
+		sent += e->payload_sent_bytes;
+		received += e->payload_received_bytes;
+	}
+	for (size_t r = 0; r < events->n_ranks; r++) {
+		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
+
+		if (e->group_samples != samples)
+			return lh_fail(err, LH_ERUN, 0,
+				       "epoch %zu: the ranks computed %" PRId64
+				       " samples together, but rank %zu ended it with %" PRId64,
+				       number, samples, r, e->group_samples);
+		if (e->has_average && e->average_samples != samples)
+			return lh_fail(err, LH_ERUN, 0,
+				       "epoch %zu: the ranks computed %" PRId64
+				       " samples together, but rank %zu averaged %" PRId64,
+				       number, samples, r, e->average_samples);
+	}
+	if (sent != received)
+		return lh_fail(err, LH_ERUN, 0,
+			       "epoch %zu: the ranks sent %" PRId64
+			       " bytes of payload and received %" PRId64,
+			       number, sent, received);
+	if (expected >= 0 && sent != expected)
+		return lh_fail(err, LH_ERUN, 0,
+			       "epoch %zu: the ranks sent %" PRId64
+			       " bytes of payload; strategy butterfly sends %" PRId64,
+			       number, sent, expected);
+	return 0;
+}
+
+int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_events *events,
+			  struct lh_error *err)
+{
+	for (size_t i = 0; i < events->n_finished; i++) {
+		int r = check_epoch(sc, events, i, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Means over the ranks of one epoch, in seconds. */
+struct means {
+	double calculation_s;
+	double matchmaking_s;
+	double wait_s;
+	double host_s;
+	double transfer_s;
+	double apply_s;
+	double local_sps; /* a sum */
+	int64_t samples;
+};
+
+static struct means means_of(const struct lh_run_events *events, size_t index)
+{
+	int64_t compute = 0, matchmaking = 0, wait = 0, average = 0, host = 0, apply = 0;
+	double scale = S_PER_NS / (double)events->n_ranks;
+	struct means m = {0};
+
+	for (size_t r = 0; r < events->n_ranks; r++) {
+		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
+
+		compute += e->compute_ns;
+		matchmaking += e->matchmaking_ns;
+		wait += e->wait_ns;
+		average += e->average_ns;
+		host += e->host_ns;
+		apply += e->apply_ns;
+		m.samples += e->samples;
+		if (e->compute_ns > 0)
+			m.local_sps += (double)e->samples / ((double)e->compute_ns * S_PER_NS);
+	}
+	m.calculation_s = (double)compute * scale;
+	m.matchmaking_s = (double)matchmaking * scale;
+	m.wait_s = (double)wait * scale;
+	m.host_s = (double)host * scale;
+	m.transfer_s = (double)(average - host) * scale;
+	m.apply_s = (double)apply * scale;
+	return m;
+}
+
+static double communication_of(const struct means *m)
+{
+	return m->wait_s + m->host_s + m->transfer_s + m->apply_s;
+}
+
+/* NaN without communication. */
+static double granularity_of(double wall_s, double communication_s)
+{
+	return communication_s > 0 ? (wall_s - communication_s) / communication_s : NAN;
+}
+
+static void put_epoch(struct lh_table *table, const struct lh_run_events *events, size_t index,
+		      const struct means *m, int64_t target_batch)
+{
+	int64_t origin = lh_run_events_epoch_begin_ns(events, 0);
+	int64_t begin = lh_run_events_epoch_begin_ns(events, index);
+	int64_t end = lh_run_events_epoch_end_ns(events, index);
+	double wall_s = (double)(end - begin) * S_PER_NS;
+
+	lh_table_row(table);
+	lh_table_put_int(table, (int64_t)(events->first_epoch + index));
+	lh_table_put_real(table, (double)(begin - origin) * S_PER_NS);
+	lh_table_put_real(table, (double)(end - origin) * S_PER_NS);
+	lh_table_put_int(table, m->samples);
+	lh_table_put_real(table, wall_s);
+	lh_table_put_real(table, m->calculation_s);
+	lh_table_put_real(table, communication_of(m));
+	lh_table_put_real(table, m->matchmaking_s);
+	lh_table_put_real(table, m->wait_s);
+	lh_table_put_real(table, m->host_s);
+	lh_table_put_real(table, m->transfer_s);
+	lh_table_put_real(table, m->apply_s);
+	lh_table_put_real(table, (double)target_batch / wall_s);
+	lh_table_put_real(table, m->local_sps);
+	lh_table_put_real(table, granularity_of(wall_s, communication_of(m)));
+}
+
+void lh_epochs_compute(const struct lh_scenario *sc, const struct lh_run_events *events,
+		       struct lh_table *ret_table, struct lh_summary *summary)
+{
+	double n = (double)events->n_finished;
+
+	lh_table_init(ret_table, columns_of_epochs,
+		      sizeof(columns_of_epochs) / sizeof(columns_of_epochs[0]));
+	for (size_t i = 0; i < events->n_finished; i++) {
+		struct means m = means_of(events, i);
+
+		put_epoch(ret_table, events, i, &m, sc->workload.target_batch);
+		summary->samples += m.samples;
+		summary->local_sps += m.local_sps / n;
+		summary->calculation_s += m.calculation_s / n;
+		summary->communication_s += communication_of(&m) / n;
+		summary->matchmaking_s += m.matchmaking_s / n;
+		summary->wait_s += m.wait_s / n;
+		summary->host_s += m.host_s / n;
+		summary->transfer_s += m.transfer_s / n;
+		summary->apply_s += m.apply_s / n;
+	}
+	summary->n_epochs = events->n_finished;
+	summary->wall_ns = lh_run_events_epoch_end_ns(events, events->n_finished - 1) -
+			   lh_run_events_epoch_begin_ns(events, 0);
+	summary->throughput_sps =
+		(double)sc->workload.target_batch * n / ((double)summary->wall_ns * S_PER_NS);
+	summary->granularity =
+		granularity_of((double)summary->wall_ns * S_PER_NS / n, summary->communication_s);
+}

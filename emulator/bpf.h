@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two small BPF programs, written as instructions (no compiler is needed):
+ * one sorts packets into the sender's class on a port and counts pure acknowledgements;
+ * one bounds the congestion window of every TCP connection between two nodes, from its
+ * first round trip on, whichever program made it. Private to the emulator.
+ */
+#ifndef LH_EMULATOR_BPF_H
+#define LH_EMULATOR_BPF_H
+
+#include <stdint.h>
+
+#include "core/error.h"
+#include "emulator/plan.h"
+
+/* The programs and their tables, as descriptors; -1 where not open. */
+struct lh_bpf {
+	int classify_prog_fd;
+	int acks_map_fd;
+	int window_prog_fd;
+	int window_map_fd;
+};
+
+/* Pure acknowledgements from one node to another, as counted on the wire. */
+struct lh_ack_count {
+	uint64_t bytes;
+	uint64_t packets;
+};
+
+#define LH_BPF_NONE {-1, -1, -1, -1}
+
+/* Loads both programs for a plan. LH_EENV where the kernel or the rights do not allow it. */
+int lh_bpf_open(struct lh_bpf *bpf, const struct lh_plan *plan, struct lh_error *err);
+void lh_bpf_close(struct lh_bpf *bpf);
+
+/* Binds the window program to the cgroup (v2) folder: it then holds for all sockets made
+ * by processes in it. */
+int lh_bpf_attach_windows(const struct lh_bpf *bpf, const char *cgroup_path,
+			  struct lh_error *err);
+
+/* Reads the acknowledgements counted from one node to another so far. */
+int lh_bpf_read_acks(const struct lh_bpf *bpf, const struct lh_plan *plan, size_t from, size_t to,
+		     struct lh_ack_count *ret_count, struct lh_error *err);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a running network: what was set, what it passed on, what it lost. See network.h. */
+#include <inttypes.h>
+#include <linux/pkt_sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "emulator/netns.h"
+#include "emulator/network_internal.h"
+#include "emulator/qdisc.h"
+
+enum { PROC_FILE_MAX_BYTES = 1 << 20 };
+
+/* The node behind a port of the router, or -1. */
+static long node_of_port(const struct lh_net *net, int ifindex)
+{
+	for (size_t i = 0; i < net->plan->n_nodes; i++)
+		if (net->port_ifindex[i] == ifindex)
+			return (long)i;
+	return -1;
+}
+
+/* The pair that a netem of the router serves; false where it is none of ours. */
+static bool pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t *ret_from,
+			  size_t *ret_to)
+{
+	long to = node_of_port(net, s->ifindex);
+	long from = (long)(TC_H_MAJ(s->handle) >> 16) - LH_NETEM_FIRST;
+
+	if (strcmp(s->kind, "netem") != 0 || to < 0 || from < 0 ||
+	    (size_t)from >= net->plan->n_nodes)
+		return false;
+	*ret_from = (size_t)from;
+	*ret_to = (size_t)to;
+	return true;
+}
+
+struct read_back {
+	struct lh_net *net;
+	size_t n_netem;
+	size_t node; /* whose class or tbf is being read */
+	size_t n_seen;
+};
+
+static int compare_netem(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
+{
+	struct read_back *rb = context;
+	const struct lh_plan_path *p;
+	size_t from, to;
+
+	if (!pair_of_netem(rb->net, s, &from, &to))
+		return 0;
+	rb->n_netem++;
+	p = lh_plan_path_at(rb->net->plan, from, to);
+	if (s->delay_ns == p->delay_ns && s->jitter_ns == 0 && s->limit == p->limit_pkts &&
+	    s->rate_bytes_per_s == lh_rate_to_kernel(p->bandwidth_bps))
+		return 0;
+	return lh_fail(err, LH_ESYS, 0,
+		       "netem from %s to %s holds %" PRId64 " ns, %" PRId64 " B/s, %" PRIu32
+		       " packets; asked for %" PRId64 ", %" PRId64 ", %" PRIu32,
+		       rb->net->plan->nodes[from].name, rb->net->plan->nodes[to].name, s->delay_ns,
+		       s->rate_bytes_per_s, s->limit, p->delay_ns,
+		       lh_rate_to_kernel(p->bandwidth_bps), p->limit_pkts);
+}
+
+static int compare_class(const struct lh_class_state *s, void *context, struct lh_error *err)
+{
+	struct read_back *rb = context;
+	int64_t ceil = lh_rate_to_kernel(rb->net->plan->nodes[rb->node].nic_down_bps);
+
+	rb->n_seen++;
+	if (s->ceil_bytes_per_s == ceil)
+		return 0;
+	return lh_fail(err, LH_ESYS, 0,
+		       "htb class %x of %s holds %" PRId64 " B/s; asked for %" PRId64, s->minor,
+		       rb->net->plan->nodes[rb->node].name, s->ceil_bytes_per_s, ceil);
+}
+
+static int compare_tbf(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
+{
+	struct read_back *rb = context;
+	const struct lh_plan_node *n = &rb->net->plan->nodes[rb->node];
+
+	if (strcmp(s->kind, "tbf") != 0)
+		return 0;
+	rb->n_seen++;
+	if (s->rate_bytes_per_s == lh_rate_to_kernel(n->nic_up_bps) &&
+	    s->limit == n->nic_limit_bytes)
+		return 0;
+	return lh_fail(err, LH_ESYS, 0, "tbf of %s holds %" PRId64 " B/s; asked for %" PRId64,
+		       n->name, s->rate_bytes_per_s, lh_rate_to_kernel(n->nic_up_bps));
+}
+
+static int read_back_node(struct read_back *rb, struct lh_error *err)
+{
+	struct lh_nl *nl = NULL;
+	int r = lh_net_enter(rb->net, rb->node, err);
+
+	rb->n_seen = 0;
+	if (r == 0)
+		r = lh_nl_open(&nl, err);
+	if (r == 0)
+		r = lh_qdisc_dump(nl, compare_tbf, rb, err);
+	lh_nl_close(nl);
+	if (r == 0 && rb->n_seen != 1)
+		r = lh_fail(err, LH_ESYS, 0, "node %s has %zu tbf; asked for 1",
+			    rb->net->plan->nodes[rb->node].name, rb->n_seen);
+	return r;
+}
+
+int lh_net_read_back(struct lh_net *net, struct lh_error *err)
+{
+	size_t n = net->plan->n_nodes;
+	struct read_back rb = {.net = net};
+	int r = lh_qdisc_dump(net->router, compare_netem, &rb, err);
+
+	if (r == 0 && rb.n_netem != n * (n - 1))
+		r = lh_fail(err, LH_ESYS, 0, "the router holds %zu netem; asked for %zu",
+			    rb.n_netem, n * (n - 1));
+	for (rb.node = 0; rb.node < n && r == 0; rb.node++) {
+		rb.n_seen = 0;
+		r = lh_class_dump(net->router, net->port_ifindex[rb.node], compare_class, &rb, err);
+		if (r == 0 && n > 1 && rb.n_seen != n)
+			r = lh_fail(err, LH_ESYS, 0,
+				    "the port of %s has %zu classes; asked for %zu",
+				    net->plan->nodes[rb.node].name, rb.n_seen, n);
+		if (r == 0)
+			r = read_back_node(&rb, err);
+	}
+	return r;
+}
+
+struct sample {
+	struct lh_net *net;
+	struct lh_net_counter *counters;
+	uint64_t unclassified;
+};
+
+static int sample_qdisc(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
+{
+	struct sample *sample = context;
+	struct lh_net_counter *c;
+	size_t from, to;
+
+	(void)err;
+	if (strcmp(s->kind, "htb") == 0)
+		sample->unclassified += s->direct_pkts;
+	if (!pair_of_netem(sample->net, s, &from, &to))
+		return 0;
+	c = &sample->counters[from * sample->net->plan->n_nodes + to];
+	c->wire_bytes = s->bytes;
+	c->wire_packets = s->packets;
+	c->dropped_packets = s->drops;
+	return 0;
+}
+
+static int read_sample(struct sample *sample, struct lh_error *err)
+{
+	const struct lh_plan *plan = sample->net->plan;
+	int r = lh_qdisc_dump(sample->net->router, sample_qdisc, sample, err);
+
+	for (size_t from = 0; from < plan->n_nodes && r == 0; from++)
+		for (size_t to = 0; to < plan->n_nodes && r == 0; to++) {
+			struct lh_net_counter *c = &sample->counters[from * plan->n_nodes + to];
+			struct lh_ack_count acks;
+
+			if (from == to || !c->wire_packets)
+				continue;
+			r = lh_bpf_read_acks(&sample->net->bpf, plan, from, to, &acks, err);
+			c->ack_bytes = acks.bytes;
+			c->ack_packets = acks.packets;
+		}
+	return r;
+}
+
+int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err)
+{
+	struct sample sample = {.net = net, .counters = counters};
+
+	return read_sample(&sample, err);
+}
+
+/*
+ * Adds the value called name of a file like /proc/net/netstat, where a line of names is
+ * followed by a line of values, both after "Group:".
+ */
+static uint64_t named_value(const char *text, const char *group, const char *name)
+{
+	const char *names = strstr(text, group);
+	const char *values = names ? strstr(names + 1, group) : NULL;
+	size_t n_name = strlen(name);
+
+	while (names && values && *names != '\n' && *values != '\n') {
+		names += strcspn(names, " \n");
+		values += strcspn(values, " \n");
+		names += *names == ' ';
+		values += *values == ' ';
+		if (strncmp(names, name, n_name) == 0 && strchr(" \n", names[n_name]))
+			return strtoull(values, NULL, 10);
+	}
+	return 0;
+}
+
+static int add_node_faults(const struct lh_net *net, size_t i, struct lh_net_faults *f,
+			   struct lh_error *err)
+{
+	lh_cleanup_free char *snmp = NULL;
+	lh_cleanup_free char *netstat = NULL;
+	int r = lh_net_enter(net, i, err);
+
+	if (r == 0)
+		r = lh_file_read("/proc/thread-self/net/snmp", PROC_FILE_MAX_BYTES, &snmp, NULL,
+				 err);
+	if (r == 0)
+		r = lh_file_read("/proc/thread-self/net/netstat", PROC_FILE_MAX_BYTES, &netstat,
+				 NULL, err);
+	if (r < 0)
+		return r;
+	f->retransmits += named_value(snmp, "\nTcp:", "RetransSegs");
+	f->timeouts += named_value(netstat, "TcpExt:", "TCPTimeouts");
+	f->receive_queue_drops += named_value(netstat, "TcpExt:", "TCPRcvQDrop") +
+				  named_value(netstat, "TcpExt:", "TCPBacklogDrop") +
+				  named_value(netstat, "TcpExt:", "RcvPruned");
+	return 0;
+}
+
+/* The second number of every line: packets dropped for a full backlog. */
+static int read_softnet(uint64_t *ret_drops, struct lh_error *err)
+{
+	lh_cleanup_free char *text = NULL;
+	int r = lh_file_read("/proc/thread-self/net/softnet_stat", PROC_FILE_MAX_BYTES, &text, NULL,
+			     err);
+
+	if (r < 0)
+		return r;
+	*ret_drops = 0;
+	for (char *line = text; line && *line; line = strchr(line, '\n')) {
+		char *second;
+
+		line += *line == '\n';
+		second = strchr(line, ' ');
+		if (second)
+			*ret_drops += strtoull(second, NULL, 16);
+	}
+	return 0;
+}
+
+int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, struct lh_error *err)
+{
+	size_t n = net->plan->n_nodes;
+	lh_cleanup_free struct lh_net_counter *counters = calloc(n * n, sizeof(*counters));
+	struct sample sample = {.net = net, .counters = counters};
+	struct lh_net_faults f = {0};
+	struct lh_error ignored;
+	int r = counters ? read_sample(&sample, err) : lh_fail(err, LH_ESYS, 0, "out of memory");
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n * n; i++)
+		f.qdisc_drops += counters[i].dropped_packets;
+	f.unclassified_packets = sample.unclassified;
+	r = read_softnet(&f.softnet_drops, err);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = add_node_faults(net, i, &f, err);
+	lh_net_leave(net, &ignored);
+	if (r == 0)
+		*ret_faults = f;
+	return r;
+}

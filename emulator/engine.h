@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: builds a scenario's network in the kernel that it runs on, measures it, runs
+ * the trainers in it, and leaves files. The same code runs on a host with netem and as the
+ * guest's init.
+ */
+#ifndef LH_EMULATOR_ENGINE_H
+#define LH_EMULATOR_ENGINE_H
+
+#include <stdbool.h>
+
+#include "core/error.h"
+#include "scenarios/scenario.h"
+
+struct lh_engine_request {
+	const struct lh_scenario *scenario;
+	const char *run_dir;      /* absolute; exists */
+	const char *trainer_path; /* absolute: longhaul-trainer */
+	bool owns_kernel;         /* the kernel is ours alone: the guest's */
+};
+
+/*
+ * Runs. Files in run_dir: network.json, links.csv, trainer.json, events/, counters.csv,
+ * engine.json (written last; see docs/formats.md). Returns 0 where engine.json says what
+ * came of it (done, failed or invalid), or an error where not even that could be written.
+ */
+int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err);
+
+/* The job of the trainers (trainer.json) of a planned scenario; owned by the caller. */
+struct lh_plan;
+json_t *lh_trainer_job(const struct lh_plan *plan);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Booting the guest and waiting for it. See guest.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "emulator/guest/guest.h"
+#include "emulator/guest/guest_internal.h"
+
+enum {
+	TICK_MS = 200,
+	ARGS_MAX = 24,
+	COMMAND_LINE_MAX = 4000, /* the kernel holds 4096 bytes */
+	LOG_TAIL_BYTES = 600,
+	EXEC_FAILED = 127,
+	MIB = 1 << 20,
+};
+
+/* The guest's wall clock begins here, always: 2023-04-01 00:00:00 UTC. */
+#define START_NS "1680307200000000000"
+
+struct args {
+	char *list[ARGS_MAX + 1];
+	size_t n;
+	size_t size;
+	bool failed;
+};
+
+static void args_add(struct args *a, char *text)
+{
+	if (!text || a->n == ARGS_MAX) {
+		a->failed = true;
+		free(text);
+		return;
+	}
+	a->size += strlen(text) + 1;
+	a->list[a->n++] = text;
+}
+
+static void args_done(struct args *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		free(a->list[i]);
+}
+
+static void add_guest_args(struct args *a, const struct lh_guest_request *r, const char *uml_dir)
+{
+	lh_cleanup_free char *run_dir = lh_guest_encode(r->run_dir);
+	lh_cleanup_free char *trainer = lh_guest_encode(r->trainer_path);
+
+	args_add(a, strdup(r->kernel_path));
+	args_add(a, lh_strf("mem=%lldM", (long long)(r->memory_bytes / MIB)));
+	args_add(a, strdup("root=none"));
+	args_add(a, strdup("rootfstype=hostfs"));
+	args_add(a, strdup("rootflags=/"));
+	args_add(a, strdup("rw"));
+	args_add(a, strdup("con=null"));
+	args_add(a, strdup("con0=null,fd:1"));
+	args_add(a, lh_strf("uml_dir=%s", uml_dir));
+	args_add(a, strdup("umid=guest"));
+	args_add(a, strdup("panic=-1"));
+	args_add(a, strdup("noreboot"));
+	args_add(a, strdup("quiet"));
+	if (r->virtual_clock) {
+		args_add(a, strdup("time-travel=inf-cpu"));
+		args_add(a, strdup("time-travel-start=" START_NS));
+		args_add(a, lh_strf("random_seed=%lld", (long long)r->seed));
+	}
+	args_add(a, lh_strf("init=\"%s\"", r->program_path));
+	args_add(a, strdup("--"));
+	args_add(a, strdup(LH_GUEST_INIT_VERB));
+	args_add(a, lh_strf("%s", run_dir ? run_dir : ""));
+	args_add(a, lh_strf("%s", trainer ? trainer : ""));
+}
+
+/* In the child: becomes the guest's kernel. Does not return. */
+static void become(char *const argv[], int log_fd, pid_t parent)
+{
+	char *const environment[] = {"HOME=/", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
+	sigset_t none;
+	int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EXEC_FAILED);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	dup2(null_fd, STDIN_FILENO);
+	dup2(log_fd, STDOUT_FILENO);
+	dup2(log_fd, STDERR_FILENO);
+	execve(argv[0], argv, environment);
+	dprintf(STDERR_FILENO, "cannot run %s: %s\n", argv[0], strerror(errno));
+	_exit(EXEC_FAILED);
+}
+
+/* Waits for the guest to end, ticking; true when stop_fd became readable first. */
+static bool wait_or_stop(const struct lh_guest_request *r, pid_t pid)
+{
+	lh_cleanup_close int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd fds[] = {{.fd = pidfd, .events = POLLIN},
+			       {.fd = r->stop_fd, .events = POLLIN}};
+
+	for (;;) {
+		int n = poll(fds, 2, TICK_MS);
+
+		if (n > 0 && fds[0].revents)
+			return false;
+		if (n > 0 && fds[1].revents)
+			return true;
+		if (pidfd < 0 && waitid(P_PID, (id_t)pid, &(siginfo_t){0},
+					WEXITED | WNOHANG | WNOWAIT) == 0 && kill(pid, 0) < 0)
+			return false;
+		if (r->tick)
+			r->tick(r->context);
+	}
+}
+
+/* The last lines that the guest said, for a message. */
+static char *log_tail(const char *log_path)
+{
+	struct lh_error ignored;
+	char *text = NULL;
+	size_t size = 0;
+
+	if (lh_file_read(log_path, 64 * MIB, &text, &size, &ignored) < 0)
+		return NULL;
+	if (size > LOG_TAIL_BYTES)
+		memmove(text, text + size - LOG_TAIL_BYTES, LOG_TAIL_BYTES + 1);
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' && *c != '\n')
+			*c = ' ';
+	return text;
+}
+
+static int boot(const struct lh_guest_request *r, struct args *args, const char *log_path,
+		struct lh_error *err)
+{
+	lh_cleanup_close int log_fd =
+		open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+	pid_t self = getpid();
+	bool stopped;
+	int status = 0;
+	pid_t pid;
+
+	if (log_fd < 0)
+		return lh_fail(err, LH_ESYS, errno, "create %s", log_path);
+	pid = fork();
+	if (pid == 0)
+		become(args->list, log_fd, self);
+	if (pid < 0)
+		return lh_fail(err, LH_ESYS, errno, "start the guest");
+	stopped = wait_or_stop(r, pid);
+	if (stopped)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (stopped)
+		return lh_fail(err, LH_ESIGNAL, SIGINT, "stopped");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED)
+		return lh_fail(err, LH_EENV, 0, "cannot run the guest kernel %s", r->kernel_path);
+	return WIFSIGNALED(status) ? lh_fail(err, LH_ERUN, 0, "the guest was killed by signal %d",
+					     WTERMSIG(status))
+				   : 0;
+}
+
+int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
+{
+	lh_cleanup_free char *log_path = lh_path_join(r->run_dir, "guest.log");
+	lh_cleanup_free char *uml_dir = lh_path_join(r->run_dir, ".guest");
+	lh_cleanup_free char *verdict = lh_path_join(r->run_dir, "engine.json");
+	struct args args = {.n = 0};
+	struct lh_error ignored;
+	int code;
+
+	if (access(r->kernel_path, X_OK) < 0)
+		return lh_fail(err, LH_EENV, errno,
+			       "guest kernel %s (./bootstrap build makes it, or set "
+			       "LONGHAUL_GUEST_KERNEL)",
+			       r->kernel_path);
+	add_guest_args(&args, r, uml_dir);
+	if (args.failed || args.size > COMMAND_LINE_MAX)
+		code = lh_fail(err, LH_ERUN, 0, "the paths are too long for the guest");
+	else
+		code = lh_dir_make(uml_dir, err);
+	if (code == 0)
+		code = boot(r, &args, log_path, err);
+	args_done(&args);
+	lh_dir_remove(uml_dir, &ignored);
+	if (code == 0 && !lh_path_exists(verdict)) {
+		lh_cleanup_free char *tail = log_tail(log_path);
+
+		code = lh_fail(err, LH_ERUN, 0, "the guest ended without a verdict; it said:\n%s",
+			       tail ? tail : "nothing");
+	}
+	return code;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The User-Mode-Linux guest: a Linux kernel that runs as an ordinary process, with netem,
+ * and with a clock of its own that skips the time when nothing runs.
+ */
+#ifndef LH_EMULATOR_GUEST_H
+#define LH_EMULATOR_GUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+struct lh_guest_request {
+	const char *kernel_path;  /* the guest's kernel */
+	const char *program_path; /* absolute: this program, the guest's init */
+	const char *trainer_path; /* absolute */
+	const char *run_dir;      /* absolute; run.json in it holds the scenario */
+	int64_t memory_bytes;
+	int64_t seed;
+	bool virtual_clock;
+	int stop_fd; /* readable: end the guest at once */
+	void (*tick)(void *context); /* called about every 200 ms; may be NULL */
+	void *context;
+};
+
+/*
+ * Boots the guest, which runs the scenario of run_dir, and waits until it has halted. What
+ * came of the run is in run_dir/engine.json. LH_EENV: no kernel, or it cannot run here;
+ * LH_ERUN: it ended without a verdict (guest.log says more); LH_ESIGNAL: stop_fd was
+ * readable. No process of the guest outlives the call, nor this process.
+ */
+int lh_guest_run(const struct lh_guest_request *request, struct lh_error *err);
+
+/* The argument that makes the program act as the guest's init, followed by what
+ * lh_guest_run adds. */
+#define LH_GUEST_INIT_VERB "guest-init"
+
+/* The guest's init: mounts, runs the engine, halts the guest. Does not return. */
+_Noreturn void lh_guest_init(int argc, char **argv);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainers' job file, from a plan. Its format is in docs/formats.md. */
+#include "emulator/engine.h"
+#include "emulator/plan.h"
+
+enum { TRAINER_PORT = 29500, START_TIMEOUT_FLOOR_S = 30 };
+
+static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
+{
+	const struct lh_node *node = &plan->scenario->nodes[i];
+	char address[16];
+
+	return json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:I, s:I, s:I}", "node", node->name,
+			 "site", plan->scenario->network.sites[node->site].name, "address",
+			 lh_address_format(plan->nodes[i].address, address, sizeof(address)),
+			 "port", TRAINER_PORT, "micro_batch", (json_int_t)node->micro_batch,
+			 "samples_per_s", node->profile->samples_per_s, "variation_ratio",
+			 node->profile->variation_ratio, "accumulate_ns",
+			 (json_int_t)node->host->accumulate_ns, "averaging_bps",
+			 (json_int_t)node->host->averaging_bps, "apply_ns",
+			 (json_int_t)node->host->apply_ns);
+}
+
+static int64_t start_timeout_ns(const struct lh_plan *plan)
+{
+	int64_t longest = 0;
+
+	for (size_t i = 0; i < plan->n_nodes * plan->n_nodes; i++)
+		if (plan->paths[i].delay_ns > longest)
+			longest = plan->paths[i].delay_ns;
+	/* several round trips to connect and greet */
+	return START_TIMEOUT_FLOOR_S * INT64_C(1000000000) + 8 * longest;
+}
+
+json_t *lh_trainer_job(const struct lh_plan *plan)
+{
+	const struct lh_workload *w = &plan->scenario->workload;
+	json_t *ranks = json_array();
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		json_array_append_new(ranks, rank_to_json(plan, i));
+	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:{s:s, s:I, s:b}, s:I, s:o}",
+			 "format", "longhaul-trainer-job/1", "seed",
+			 (json_int_t)plan->scenario->run.seed, "mode", "replay", "model", w->model,
+			 "parameters", (json_int_t)plan->scenario->model->parameters,
+			 "target_batch", (json_int_t)w->target_batch, "epochs",
+			 (json_int_t)w->epochs, "compress", w->compress, "strategy", "kind",
+			 w->strategy.kind, "matchmaking_ns",
+			 (json_int_t)w->strategy.matchmaking_ns, "delayed_update",
+			 w->strategy.delayed_update, "start_timeout_ns",
+			 (json_int_t)start_timeout_ns(plan), "ranks", ranks);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links, addresses, routes and neighbours through netlink. Private to the emulator. */
+#ifndef LH_EMULATOR_LINK_H
+#define LH_EMULATOR_LINK_H
+
+#include <stdint.h>
+
+#include "emulator/nl.h"
+
+/* Makes a veth pair: name in the namespace of nl, peer in the one that peer_ns_fd holds. */
+int lh_veth_add(struct lh_nl *nl, const char *name, const uint8_t mac[6], const char *peer,
+		const uint8_t peer_mac[6], int peer_ns_fd, uint32_t mtu_bytes,
+		struct lh_error *err);
+
+/* Brings a link up. */
+int lh_link_up(struct lh_nl *nl, int ifindex, struct lh_error *err);
+
+/* Gives a link the address with a /32 prefix (IPv4, host byte order). */
+int lh_address_add(struct lh_nl *nl, int ifindex, uint32_t address, struct lh_error *err);
+
+/*
+ * Routes prefix/prefix_len out of a link: through gateway (on the link, however it is
+ * addressed), or directly where gateway is 0. source 0: none. initial_window 0: the kernel's.
+ */
+int lh_route_add(struct lh_nl *nl, int ifindex, uint32_t prefix, int prefix_len, uint32_t gateway,
+		 uint32_t source, uint32_t initial_window, struct lh_error *err);
+
+/* Sets a permanent neighbour, so that no ARP is spoken. */
+int lh_neighbour_add(struct lh_nl *nl, int ifindex, uint32_t address, const uint8_t mac[6],
+		     struct lh_error *err);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan as a running network: namespaces, links, queues, windows. Held by descriptors of
+ * this process; when it ends, however it ends, the kernel takes the network back.
+ */
+#ifndef LH_EMULATOR_NETWORK_H
+#define LH_EMULATOR_NETWORK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "emulator/plan.h"
+
+struct lh_net;
+
+/*
+ * Builds the network of a plan (which must outlive it) in the kernel that this process
+ * runs on, and reads back and compares all that was set. owns_kernel: the kernel is ours
+ * alone (the guest), so that its global settings are pinned too; otherwise they are read
+ * and recorded. LH_ESYS, LH_EENV. *ret_net is owned by the caller; main thread only.
+ */
+int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **ret_net,
+		struct lh_error *err);
+void lh_net_close(struct lh_net *net);
+
+/* Enters the namespace of node i with the calling thread; lh_net_leave goes back. */
+int lh_net_enter(const struct lh_net *net, size_t node, struct lh_error *err);
+int lh_net_leave(const struct lh_net *net, struct lh_error *err);
+
+/* What the queues of one directed pair of nodes have passed on since the network began. */
+struct lh_net_counter {
+	uint64_t wire_bytes;
+	uint64_t wire_packets;
+	uint64_t ack_bytes;
+	uint64_t ack_packets;
+	uint64_t dropped_packets;
+};
+
+/* Reads the counters of all pairs into counters[from * n_nodes + to]. */
+int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters,
+			 struct lh_error *err);
+
+/* What a loss-free network must not show, summed over all namespaces. */
+struct lh_net_faults {
+	uint64_t retransmits;
+	uint64_t timeouts;
+	uint64_t receive_queue_drops;
+	uint64_t qdisc_drops;
+	uint64_t unclassified_packets;
+	uint64_t softnet_drops;
+};
+
+int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults,
+		       struct lh_error *err);
+
+/* What was pinned (or, on a shared kernel, found), as a JSON object; borrowed. */
+json_t *lh_net_pinned(const struct lh_net *net);
+
+#endif

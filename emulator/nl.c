@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Netlink requests. See nl.h. */
+#include "emulator/nl.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <netlink/netlink.h>
+#include <netlink/socket.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { RECEIVE_BYTES = 65536, BUFFER_BYTES = 4 << 20 };
+
+struct lh_nl {
+	struct nl_sock *sock;
+	unsigned char buffer[RECEIVE_BYTES];
+};
+
+int lh_nl_open(struct lh_nl **ret_nl, struct lh_error *err)
+{
+	struct lh_nl *nl = calloc(1, sizeof(*nl));
+	int one = 1;
+	int r;
+
+	if (!nl || !(nl->sock = nl_socket_alloc())) {
+		free(nl);
+		return lh_fail(err, LH_ESYS, ENOMEM, "open netlink");
+	}
+	r = nl_connect(nl->sock, NETLINK_ROUTE);
+	if (r < 0) {
+		lh_nl_close(nl);
+		return lh_fail(err, LH_ESYS, 0, "open netlink: %s", nl_geterror(r));
+	}
+	nl_socket_set_buffer_size(nl->sock, BUFFER_BYTES, BUFFER_BYTES);
+	/* the kernel's own words for a refusal; an old kernel without them does no harm */
+	(void)setsockopt(nl_socket_get_fd(nl->sock), SOL_NETLINK, NETLINK_EXT_ACK, &one,
+			 sizeof(one));
+	*ret_nl = nl;
+	return 0;
+}
+
+void lh_nl_close(struct lh_nl *nl)
+{
+	if (!nl)
+		return;
+	nl_socket_free(nl->sock);
+	free(nl);
+}
+
+struct nl_msg *lh_nl_new(int type, int flags, const void *header, size_t size)
+{
+	struct nl_msg *msg = nlmsg_alloc_simple(type, flags);
+
+	if (msg && nlmsg_append(msg, (void *)header, size, NLMSG_ALIGNTO) < 0) {
+		nlmsg_free(msg);
+		return NULL;
+	}
+	return msg;
+}
+
+/* The text of an extended acknowledgement, or NULL. */
+static const char *extended_text(const struct nlmsghdr *h)
+{
+	const struct nlmsgerr *e = nlmsg_data(h);
+	size_t skip = sizeof(*e);
+	struct nlattr *text;
+
+	if (!(h->nlmsg_flags & NLM_F_ACK_TLVS))
+		return NULL;
+	if (!(h->nlmsg_flags & NLM_F_CAPPED))
+		skip += e->msg.nlmsg_len - NLMSG_HDRLEN;
+	skip = NLMSG_ALIGN(skip);
+	if (skip >= (size_t)nlmsg_datalen(h))
+		return NULL;
+	text = nla_find((const struct nlattr *)((const char *)nlmsg_data(h) + skip),
+			nlmsg_datalen(h) - (int)skip, NLMSGERR_ATTR_MSG);
+	return text ? nla_get_string(text) : NULL;
+}
+
+static int fail_from_kernel(const struct nlmsghdr *h, const char *what, struct lh_error *err)
+{
+	const struct nlmsgerr *e = nlmsg_data(h);
+	const char *text = extended_text(h);
+
+	return lh_fail(err, LH_ESYS, -e->error, "%s%s%s%s", what, text ? " (" : "",
+		       text ? text : "", text ? ")" : "");
+}
+
+static int send_message(struct lh_nl *nl, struct nl_msg *msg, const char *what, uint32_t *ret_seq,
+			struct lh_error *err)
+{
+	int r;
+
+	if (!msg)
+		return lh_fail(err, LH_ESYS, ENOMEM, "%s", what);
+	nl_complete_msg(nl->sock, msg);
+	*ret_seq = nlmsg_hdr(msg)->nlmsg_seq;
+	r = nl_send(nl->sock, msg);
+	nlmsg_free(msg);
+	return r < 0 ? lh_fail(err, LH_ESYS, 0, "%s: %s", what, nl_geterror(r)) : 0;
+}
+
+/* Receives one datagram; its length, or a negative code. */
+static ssize_t receive(struct lh_nl *nl, const char *what, struct lh_error *err)
+{
+	ssize_t n;
+
+	do {
+		n = recv(nl_socket_get_fd(nl->sock), nl->buffer, sizeof(nl->buffer), 0);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? lh_fail(err, LH_ESYS, errno, "%s: receive from netlink", what) : n;
+}
+
+/* Reads answers until the one that ends the exchange. */
+static int read_answers(struct lh_nl *nl, uint32_t seq, const char *what,
+			int (*each)(const struct nlmsghdr *, void *, struct lh_error *),
+			void *context, struct lh_error *err)
+{
+	for (;;) {
+		ssize_t n = receive(nl, what, err);
+		int left = (int)n;
+
+		if (n < 0)
+			return (int)n;
+		for (struct nlmsghdr *h = (void *)nl->buffer; nlmsg_ok(h, left);
+		     h = nlmsg_next(h, &left)) {
+			int r;
+
+			if (h->nlmsg_seq != seq)
+				continue;
+			if (h->nlmsg_type == NLMSG_DONE)
+				return 0;
+			if (h->nlmsg_type == NLMSG_ERROR) {
+				const struct nlmsgerr *e = nlmsg_data(h);
+
+				return e->error ? fail_from_kernel(h, what, err) : 0;
+			}
+			r = each ? each(h, context, err) : 0;
+			if (r < 0)
+				return r;
+		}
+	}
+}
+
+int lh_nl_request(struct lh_nl *nl, struct nl_msg *msg, const char *what, struct lh_error *err)
+{
+	uint32_t seq;
+	int r;
+
+	if (msg)
+		nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_ACK | NLM_F_REQUEST;
+	r = send_message(nl, msg, what, &seq, err);
+	return r < 0 ? r : read_answers(nl, seq, what, NULL, NULL, err);
+}
+
+int lh_nl_dump(struct lh_nl *nl, struct nl_msg *msg, const char *what,
+	       int (*each)(const struct nlmsghdr *answer, void *context, struct lh_error *err),
+	       void *context, struct lh_error *err)
+{
+	uint32_t seq;
+	int r;
+
+	if (msg)
+		nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_DUMP | NLM_F_REQUEST;
+	r = send_message(nl, msg, what, &seq, err);
+	return r < 0 ? r : read_answers(nl, seq, what, each, context, err);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Netlink requests to one network namespace: build with libnl's message calls, send, wait
+ * for the kernel's verdict, keep its own words when it refuses. Private to the emulator.
+ */
+#ifndef LH_EMULATOR_NL_H
+#define LH_EMULATOR_NL_H
+
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+
+#include "core/error.h"
+
+struct lh_nl;
+
+/* Opens a socket in the calling thread's current network namespace. */
+int lh_nl_open(struct lh_nl **ret_nl, struct lh_error *err);
+void lh_nl_close(struct lh_nl *nl);
+
+/*
+ * Sends msg (which it frees) with NLM_F_ACK and waits for the acknowledgement. what is
+ * said in the message on failure ("add netem to port3").
+ */
+int lh_nl_request(struct lh_nl *nl, struct nl_msg *msg, const char *what, struct lh_error *err);
+
+/* Sends a dump request (msg is freed) and calls each for every answer; a negative result of
+ * each ends the dump and is returned. */
+int lh_nl_dump(struct lh_nl *nl, struct nl_msg *msg, const char *what,
+	       int (*each)(const struct nlmsghdr *answer, void *context, struct lh_error *err),
+	       void *context, struct lh_error *err);
+
+/* A new message of the given type and flags with a header of size bytes after it. NULL: no memory. */
+struct nl_msg *lh_nl_new(int type, int flags, const void *header, size_t size);
+
+#endif

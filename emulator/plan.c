@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network plan. See plan.h. */
+#include "emulator/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const uint32_t first_address = 10u << 24 | 64u << 16 | 1; /* 10.64.0.1 */
+
+enum {
+	NS_PER_S = 1000000000,
+	LIMIT_FLOOR_PKTS = 1000,
+	NIC_BURST_FLOOR_BYTES = 131072,  /* two of the largest super-packets */
+	NIC_QUEUE_FLOOR_BYTES = 4 << 20,
+	NIC_QUEUE_NS = 100000000,
+	INITIAL_WINDOW_SEGMENTS = 10,    /* RFC 6928 and Linux */
+	PAGE_BYTES = 4096,
+};
+
+char *lh_address_format(uint32_t address, char *buf, size_t n_buf)
+{
+	snprintf(buf, n_buf, "%u.%u.%u.%u", address >> 24, address >> 16 & 255,
+		 address >> 8 & 255, address & 255);
+	return buf;
+}
+
+const struct lh_plan_path *lh_plan_path_at(const struct lh_plan *plan, size_t from, size_t to)
+{
+	return &plan->paths[from * plan->n_nodes + to];
+}
+
+int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b)
+{
+	return lh_plan_path_at(plan, a, b)->delay_ns + lh_plan_path_at(plan, b, a)->delay_ns;
+}
+
+/* Bytes that pass in duration_ns at rate_bps. */
+static double bytes_in(int64_t rate_bps, int64_t duration_ns)
+{
+	return (double)rate_bps / 8 * ((double)duration_ns / NS_PER_S);
+}
+
+static uint32_t to_u32(double v)
+{
+	return v >= UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+	double wire = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
+	int64_t slowest = p->bandwidth_bps;
+	double link, rtt_s = (double)lh_plan_rtt_ns(plan, from, to) / NS_PER_S;
+	const struct lh_tcp *receiver = plan->nodes[to].tcp;
+	const struct lh_tcp *sender = plan->nodes[from].tcp;
+	double buffer;
+
+	if (plan->nodes[from].nic_up_bps < slowest)
+		slowest = plan->nodes[from].nic_up_bps;
+	if (plan->nodes[to].nic_down_bps < slowest)
+		slowest = plan->nodes[to].nic_down_bps;
+	link = (double)slowest * plan->segment_bytes / wire;
+	if (p->clamp_segments && rtt_s > 0) {
+		double window = 8.0 * p->clamp_segments * plan->segment_bytes / rtt_s;
+
+		if (window < link)
+			return (int64_t)window;
+	}
+	/* a buffer holds overhead too: count on half of it, and on room for the queue */
+	buffer = (double)(receiver->rmem_max_bytes < sender->wmem_max_bytes
+				  ? receiver->rmem_max_bytes
+				  : sender->wmem_max_bytes) / 2;
+	if (rtt_s > 0 && 8.0 * buffer / rtt_s < 1.2 * link)
+		return -1;
+	return (int64_t)link;
+}
+
+static void plan_node(struct lh_plan *plan, size_t i)
+{
+	const struct lh_node *node = &plan->scenario->nodes[i];
+	const struct lh_machine *m = node->machine;
+	struct lh_plan_node *n = &plan->nodes[i];
+	double queue = bytes_in(m->nic.up_bps, NIC_QUEUE_NS);
+	double burst = bytes_in(m->nic.up_bps, 1000000); /* 1 ms */
+
+	n->name = node->name;
+	n->site = node->site;
+	n->address = first_address + (uint32_t)i;
+	n->nic_up_bps = m->nic.up_bps;
+	n->nic_down_bps = m->nic.down_bps;
+	n->nic_burst_bytes = to_u32(burst > NIC_BURST_FLOOR_BYTES ? burst : NIC_BURST_FLOOR_BYTES);
+	n->nic_limit_bytes = to_u32(queue > NIC_QUEUE_FLOOR_BYTES ? queue : NIC_QUEUE_FLOOR_BYTES);
+	n->tcp = &m->tcp;
+}
+
+static void plan_path(struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_network *net = &plan->scenario->network;
+	const char *a = net->sites[plan->nodes[from].site].name;
+	const char *b = net->sites[plan->nodes[to].site].name;
+	const struct lh_path_spec *spec = lh_path_spec_find(net, a, b);
+	struct lh_plan_path *p = &plan->paths[from * plan->n_nodes + to];
+	int64_t window = spec->stream_window_bytes > 0 ? spec->stream_window_bytes
+						       : net->stream_window_bytes;
+	double in_queue;
+
+	/* an odd nanosecond of the round trip goes to the direction a < b */
+	p->delay_ns = spec->n_between ? (spec->rtt_ns + (from < to)) / 2 : spec->delay_ns;
+	p->bandwidth_bps = spec->bandwidth_bps;
+	p->queue_ns = spec->queue_ns;
+	in_queue = bytes_in(p->bandwidth_bps, p->delay_ns + p->queue_ns) /
+		   (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
+	p->limit_pkts = to_u32(in_queue + LIMIT_FLOOR_PKTS);
+	if (window > 0) {
+		int64_t segments = window / plan->segment_bytes;
+
+		p->clamp_segments = segments < 2 ? 2 : to_u32((double)segments);
+	}
+}
+
+static void plan_settings(struct lh_plan *plan)
+{
+	const struct lh_scenario *sc = plan->scenario;
+	int64_t pages = sc->run.guest_memory_bytes / PAGE_BYTES;
+
+	plan->mtu_bytes = sc->run.segments == LH_SEGMENTS_COARSE
+				  ? LH_MTU_COARSE_BYTES
+				  : (uint32_t)sc->network.mtu_bytes;
+	plan->segment_bytes = plan->mtu_bytes - LH_TCP_HEADERS_BYTES;
+	plan->initial_window_segments = INITIAL_WINDOW_SEGMENTS;
+	if (sc->run.segments == LH_SEGMENTS_COARSE) {
+		int64_t bytes = INITIAL_WINDOW_SEGMENTS *
+				(sc->network.mtu_bytes - LH_TCP_HEADERS_BYTES);
+
+		plan->initial_window_segments =
+			(uint32_t)((bytes + plan->segment_bytes / 2) / plan->segment_bytes);
+		if (!plan->initial_window_segments)
+			plan->initial_window_segments = 1;
+	}
+	plan->guest_memory_bytes = sc->run.guest_memory_bytes;
+	plan->tcp_mem_pages[0] = pages / 4;
+	plan->tcp_mem_pages[1] = pages / 2;
+	plan->tcp_mem_pages[2] = pages * 3 / 4;
+}
+
+int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
+		  struct lh_error *err)
+{
+	struct lh_plan *plan = calloc(1, sizeof(*plan));
+	size_t n = scenario->n_nodes;
+
+	if (!plan)
+		goto oom;
+	plan->scenario = scenario;
+	plan->n_nodes = n;
+	plan->nodes = calloc(n, sizeof(*plan->nodes));
+	plan->paths = calloc(n * n, sizeof(*plan->paths));
+	if (!plan->nodes || !plan->paths)
+		goto oom;
+	plan_settings(plan);
+	for (size_t i = 0; i < n; i++)
+		plan_node(plan, i);
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < n; j++)
+			if (i != j)
+				plan_path(plan, i, j);
+	*ret_plan = plan;
+	return 0;
+oom:
+	lh_plan_free(plan);
+	return lh_fail(err, LH_ESYS, ENOMEM, "plan the network");
+}
+
+void lh_plan_free(struct lh_plan *plan)
+{
+	if (!plan)
+		return;
+	free(plan->nodes);
+	free(plan->paths);
+	free(plan);
+}
+
+static json_t *node_to_json(const struct lh_plan *plan, size_t i)
+{
+	const struct lh_plan_node *n = &plan->nodes[i];
+	char address[16];
+
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
+			 "site", plan->scenario->network.sites[n->site].name, "address",
+			 lh_address_format(n->address, address, sizeof(address)), "nic_up_bps",
+			 (json_int_t)n->nic_up_bps, "nic_down_bps", (json_int_t)n->nic_down_bps,
+			 "nic_burst_bytes", (json_int_t)n->nic_burst_bytes, "nic_limit_bytes",
+			 (json_int_t)n->nic_limit_bytes, "congestion_control",
+			 n->tcp->congestion_control, "rmem_max_bytes",
+			 (json_int_t)n->tcp->rmem_max_bytes, "wmem_max_bytes",
+			 (json_int_t)n->tcp->wmem_max_bytes);
+}
+
+static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+
+	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "from", plan->nodes[from].name,
+			 "to", plan->nodes[to].name, "delay_ns", (json_int_t)p->delay_ns,
+			 "bandwidth_bps", (json_int_t)p->bandwidth_bps, "queue_ns",
+			 (json_int_t)p->queue_ns, "limit_pkts", (json_int_t)p->limit_pkts,
+			 "clamp_segments", (json_int_t)p->clamp_segments);
+}
+
+json_t *lh_plan_to_json(const struct lh_plan *plan)
+{
+	json_t *nodes = json_array();
+	json_t *paths = json_array();
+
+	for (size_t i = 0; i < plan->n_nodes; i++) {
+		json_array_append_new(nodes, node_to_json(plan, i));
+		for (size_t j = 0; j < plan->n_nodes; j++)
+			if (i != j)
+				json_array_append_new(paths, path_to_json(plan, i, j));
+	}
+	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o}", "format",
+			 "longhaul-network/1", "mtu_bytes", (json_int_t)plan->mtu_bytes,
+			 "segment_bytes", (json_int_t)plan->segment_bytes,
+			 "initial_window_segments", (json_int_t)plan->initial_window_segments,
+			 "tcp_mem_pages", (json_int_t)plan->tcp_mem_pages[0],
+			 (json_int_t)plan->tcp_mem_pages[1], (json_int_t)plan->tcp_mem_pages[2],
+			 "nodes", nodes, "paths", paths);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network plan: from a scenario to addresses, queues and windows. Pure: touches no
+ * kernel. One router namespace ("wan") has a link to every node; what goes from node a to
+ * node b is delayed and limited there, on the way out to b:
+ *
+ *   node a --nic up (tbf)--> wan --htb: nic down of b; one class per sender a, with netem:
+ *                                  delay, path bandwidth, queue--> node b
+ */
+#ifndef LH_EMULATOR_PLAN_H
+#define LH_EMULATOR_PLAN_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "scenarios/scenario.h"
+
+enum {
+	LH_ETHERNET_HEADER_BYTES = 14,
+	LH_TCP_HEADERS_BYTES = 52, /* IPv4 20, TCP 20, timestamps 12 */
+	LH_PURE_ACK_BYTES = LH_ETHERNET_HEADER_BYTES + LH_TCP_HEADERS_BYTES,
+	LH_MTU_COARSE_BYTES = 32000,
+};
+
+/* What a directed pair of nodes gets. */
+struct lh_plan_path {
+	int64_t delay_ns;
+	int64_t bandwidth_bps;
+	int64_t queue_ns;
+	uint32_t limit_pkts;    /* of netem: what is in flight plus the queue */
+	uint32_t clamp_segments; /* congestion window's upper bound; 0: none */
+};
+
+struct lh_plan_node {
+	const char *name; /* borrowed from the scenario */
+	size_t site;
+	uint32_t address; /* IPv4, host byte order */
+	int64_t nic_up_bps;
+	int64_t nic_down_bps;
+	uint32_t nic_burst_bytes;
+	uint32_t nic_limit_bytes;
+	const struct lh_tcp *tcp;
+};
+
+struct lh_plan {
+	const struct lh_scenario *scenario;
+	struct lh_plan_node *nodes;
+	size_t n_nodes;
+	struct lh_plan_path *paths; /* [from * n_nodes + to] */
+	uint32_t mtu_bytes;
+	uint32_t segment_bytes; /* TCP payload of a full packet */
+	uint32_t initial_window_segments;
+	int64_t tcp_mem_pages[3];
+	int64_t guest_memory_bytes;
+};
+
+/* Builds the plan of a resolved scenario, which must outlive it. *ret_plan is owned by the caller. */
+int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
+		  struct lh_error *err);
+void lh_plan_free(struct lh_plan *plan);
+
+const struct lh_plan_path *lh_plan_path_at(const struct lh_plan *plan, size_t from, size_t to);
+
+/* "10.64.0.1" in buf, which is returned; n_buf at least 16. */
+char *lh_address_format(uint32_t address, char *buf, size_t n_buf);
+
+/* Round-trip time between two nodes with nothing else on the way, in ns. */
+int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b);
+
+/*
+ * Steady goodput of one TCP stream from a to b, bit/s: its window per round trip or the
+ * path's bandwidth without headers, whichever is less; -1 where the hosts' buffers decide.
+ */
+int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to);
+
+/* The plan as JSON (network.json): every number that is applied. Owned by the caller. */
+json_t *lh_plan_to_json(const struct lh_plan *plan);
+
+#endif

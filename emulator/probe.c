@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which probes are run, and the verdict on them. See probe.h. */
+#include "emulator/probe.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "emulator/probe_internal.h"
+
+enum {
+	MEASURED_RTTS = 4,         /* whole round trips: a window-limited stream comes in bursts */
+	MEASURE_FLOOR_NS = 20 * LH_NS_PER_MS,
+	SETTLE_MARGIN_RTTS = 4,
+};
+
+static const double rtt_ratio_virtual = 0.001, rtt_abs_ms_virtual = 0.05;
+static const double rtt_ratio_real = 0.01, rtt_abs_ms_real = 1;
+/* Several streams at once were published with a wider spread than single ones. */
+static const double stream_ratio = 0.05, few_streams_ratio = 0.07, many_streams_ratio = 0.10;
+static const int few_streams = 10;
+/* Probes that run together leave this share of every network card free. */
+static const double nic_share = 0.8;
+
+void lh_links_done(struct lh_links *links)
+{
+	free(links->rows);
+	memset(links, 0, sizeof(*links));
+}
+
+static struct lh_link_row *row_add(struct lh_links *links)
+{
+	struct lh_link_row *grown =
+		realloc(links->rows, (links->n_rows + 1) * sizeof(*links->rows));
+
+	if (!grown)
+		return NULL;
+	links->rows = grown;
+	memset(&grown[links->n_rows], 0, sizeof(*grown));
+	return &grown[links->n_rows++];
+}
+
+static void judge(struct lh_links *links, struct lh_link_row *row)
+{
+	double allowed = row->target * row->tolerance_ratio + row->tolerance_abs;
+
+	row->ok = row->target < 0 ||
+		  (row->achieved >= 0 && fabs(row->achieved - row->target) <= allowed);
+	links->ok &= row->ok;
+}
+
+static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_links *links,
+		      struct lh_error *err)
+{
+	size_t n = plan->n_nodes;
+	bool is_virtual = plan->scenario->run.clock == LH_CLOCK_VIRTUAL;
+	lh_cleanup_free int64_t *rtts = calloc(n * n, sizeof(*rtts));
+	int r = rtts ? lh_probe_rtts(net, plan, rtts, err)
+		     : lh_fail(err, LH_ESYS, ENOMEM, "probe round trips");
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		for (size_t j = 0; j < n && r == 0; j++) {
+			struct lh_link_row *row = i == j ? NULL : row_add(links);
+
+			if (!row)
+				continue;
+			row->kind = LH_LINK_RTT;
+			row->from_node = i;
+			row->to_node = j;
+			row->target = (double)lh_plan_rtt_ns(plan, i, j) / LH_NS_PER_MS;
+			row->achieved = rtts[i * n + j] < 0
+						? -1
+						: (double)rtts[i * n + j] / LH_NS_PER_MS;
+			row->tolerance_ratio = is_virtual ? rtt_ratio_virtual : rtt_ratio_real;
+			row->tolerance_abs = is_virtual ? rtt_abs_ms_virtual : rtt_abs_ms_real;
+			row->published = -1;
+			judge(links, row);
+		}
+	return r;
+}
+
+/* Time until a stream's window is fully open: doubling from the initial window, and a margin. */
+static int64_t settle_ns(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
+	double bdp = (double)p->bandwidth_bps / 8 * ((double)rtt / LH_NS_PER_S) /
+		     plan->segment_bytes;
+	double segments = p->clamp_segments && p->clamp_segments < bdp ? p->clamp_segments : bdp;
+	double doublings = log2(segments / plan->initial_window_segments + 1);
+
+	return (int64_t)((doublings + SETTLE_MARGIN_RTTS) * (double)rtt) + MEASURE_FLOOR_NS;
+}
+
+/* A short measurement between the first nodes of two sites. */
+static struct lh_stream_job short_job(const struct lh_plan *plan, size_t from, size_t to)
+{
+	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
+	int64_t trips = MEASURED_RTTS;
+
+	if (rtt > 0 && trips * rtt < MEASURE_FLOOR_NS)
+		trips = MEASURE_FLOOR_NS / rtt + 1;
+	return (struct lh_stream_job){
+		.from = from,
+		.to = to,
+		.streams = 1,
+		.settle_ns = settle_ns(plan, from, to),
+		.measure_ns = rtt > 0 ? trips * rtt : MEASURE_FLOOR_NS,
+	};
+}
+
+static int add_stream_row(struct lh_links *links, const struct lh_stream_job *job,
+			  double target_bps, double ratio, const struct lh_measured *published,
+			  struct lh_error *err)
+{
+	struct lh_link_row *row = row_add(links);
+
+	if (!row)
+		return lh_fail(err, LH_ESYS, ENOMEM, "probe streams");
+	row->kind = LH_LINK_THROUGHPUT;
+	row->from_node = job->from;
+	row->to_node = job->to;
+	row->streams = job->streams;
+	row->duration_s = (double)job->measure_ns / LH_NS_PER_S;
+	row->target = target_bps < 0 ? -1 : target_bps / 1e6;
+	row->achieved = job->achieved_bps / 1e6;
+	row->tolerance_ratio = ratio;
+	row->published = published ? (double)published->throughput_bps / 1e6 : -1;
+	row->published_source = published ? published->source : NULL;
+	judge(links, row);
+	return 0;
+}
+
+/* The first node of a site, or the second where it is `not_this`; -1 where there is none. */
+static long node_at(const struct lh_plan *plan, size_t site, long not_this)
+{
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		if (plan->nodes[i].site == site && (long)i != not_this)
+			return (long)i;
+	return -1;
+}
+
+/* Every directed pair of sites in use as a job between two of their nodes. */
+static size_t list_jobs(const struct lh_plan *plan, struct lh_stream_job *jobs)
+{
+	size_t n_sites = plan->scenario->network.n_sites;
+	size_t n = 0;
+
+	for (size_t a = 0; a < n_sites; a++)
+		for (size_t b = 0; b < n_sites; b++) {
+			long from = node_at(plan, a, -1);
+			long to = node_at(plan, b, from);
+
+			if (from >= 0 && to >= 0)
+				jobs[n++] = short_job(plan, (size_t)from, (size_t)to);
+		}
+	return n;
+}
+
+/* Whether a job fits beside those that are chosen: no card is asked for more than its share. */
+static bool fits(const struct lh_plan *plan, const struct lh_stream_job *job, double *up,
+		 double *down)
+{
+	double want = (double)lh_plan_stream_bps(plan, job->from, job->to);
+	double room_up = nic_share * (double)plan->nodes[job->from].nic_up_bps - up[job->from];
+	double room_down = nic_share * (double)plan->nodes[job->to].nic_down_bps - down[job->to];
+
+	if (want < 0)
+		want = (double)lh_plan_path_at(plan, job->from, job->to)->bandwidth_bps;
+	if ((up[job->from] > 0 && want > room_up) || (down[job->to] > 0 && want > room_down))
+		return false;
+	up[job->from] += want;
+	down[job->to] += want;
+	return true;
+}
+
+/* Runs as many jobs at once as fit, until all are done. */
+static int run_in_rounds(struct lh_net *net, const struct lh_plan *plan,
+			 struct lh_stream_job *jobs, size_t n_jobs, struct lh_error *err)
+{
+	lh_cleanup_free double *load = calloc(2 * plan->n_nodes, sizeof(*load));
+	size_t done = 0;
+	int r = load ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "probe streams");
+
+	while (done < n_jobs && r == 0) {
+		size_t chosen = done;
+
+		memset(load, 0, 2 * plan->n_nodes * sizeof(*load));
+		for (size_t i = done; i < n_jobs; i++) {
+			struct lh_stream_job job = jobs[i];
+
+			if (!fits(plan, &job, load, load + plan->n_nodes))
+				continue;
+			jobs[i] = jobs[chosen];
+			jobs[chosen++] = job;
+		}
+		r = lh_probe_streams(net, plan, jobs + done, chosen - done, err);
+		done = chosen;
+	}
+	return r;
+}
+
+static const struct lh_path_spec *spec_of(const struct lh_plan *plan,
+					  const struct lh_stream_job *job)
+{
+	const struct lh_network *net = &plan->scenario->network;
+
+	return lh_path_spec_find(net, net->sites[plan->nodes[job->from].site].name,
+				 net->sites[plan->nodes[job->to].site].name);
+}
+
+static bool is_measured_on(const struct lh_measured *m, const struct lh_plan *plan,
+			   const struct lh_stream_job *job)
+{
+	const struct lh_network *net = &plan->scenario->network;
+
+	return strcmp(m->from, net->sites[plan->nodes[job->from].site].name) == 0 &&
+	       strcmp(m->to, net->sites[plan->nodes[job->to].site].name) == 0;
+}
+
+static int probe_short(struct lh_net *net, const struct lh_plan *plan, struct lh_stream_job *jobs,
+		       size_t n_jobs, struct lh_links *links, struct lh_error *err)
+{
+	int r = run_in_rounds(net, plan, jobs, n_jobs, err);
+
+	for (size_t i = 0; i < n_jobs && r == 0; i++)
+		r = add_stream_row(links, &jobs[i],
+				   (double)lh_plan_stream_bps(plan, jobs[i].from, jobs[i].to),
+				   stream_ratio, NULL, err);
+	return r;
+}
+
+/* Repeats what was measured on the path, one measurement after the other, as it was made. */
+static int probe_full(struct lh_net *net, const struct lh_plan *plan,
+		      const struct lh_stream_job *base, struct lh_links *links,
+		      struct lh_error *err)
+{
+	const struct lh_path_spec *spec = spec_of(plan, base);
+	int r = 0;
+
+	for (size_t i = 0; i < spec->n_measured && r == 0; i++) {
+		const struct lh_measured *m = &spec->measured[i];
+		struct lh_stream_job job = {.from = base->from, .to = base->to,
+					    .streams = (int)m->streams,
+					    .measure_ns = m->duration_ns};
+
+		if (!is_measured_on(m, plan, base))
+			continue;
+		r = lh_probe_streams(net, plan, &job, 1, err);
+		if (r == 0)
+			r = add_stream_row(links, &job, (double)m->throughput_bps,
+					   m->streams == 1             ? stream_ratio
+					   : m->streams <= few_streams ? few_streams_ratio
+								       : many_streams_ratio,
+					   m, err);
+	}
+	return r;
+}
+
+int lh_probe_run(struct lh_net *net, const struct lh_plan *plan, struct lh_links *ret_links,
+		 struct lh_error *err)
+{
+	size_t n_sites = plan->scenario->network.n_sites;
+	lh_cleanup_free struct lh_stream_job *jobs = calloc(n_sites * n_sites, sizeof(*jobs));
+	struct lh_links links = {.ok = true};
+	size_t n_jobs;
+	int r;
+
+	if (!jobs)
+		return lh_fail(err, LH_ESYS, ENOMEM, "probe the network");
+	r = probe_rtts(net, plan, &links, err);
+	n_jobs = list_jobs(plan, jobs);
+	if (r == 0 && plan->scenario->run.probe == LH_PROBE_SHORT)
+		r = probe_short(net, plan, jobs, n_jobs, &links, err);
+	for (size_t i = 0; i < n_jobs && r == 0 && plan->scenario->run.probe == LH_PROBE_FULL; i++)
+		r = probe_full(net, plan, &jobs[i], &links, err);
+	if (r < 0) {
+		lh_links_done(&links);
+		return r;
+	}
+	*ret_links = links;
+	return 0;
+}
+
+/* A number, or nothing where it is not known. */
+static void print_cell(FILE *f, double v)
+{
+	if (v >= 0)
+		fprintf(f, "%.6f", v);
+	fputc(',', f);
+}
+
+/* A text as a CSV field. */
+static void print_text(FILE *f, const char *s)
+{
+	fputc('"', f);
+	for (; s && *s; s++) {
+		if (*s == '"')
+			fputc('"', f);
+		fputc(*s, f);
+	}
+	fputc('"', f);
+}
+
+static void print_row(FILE *f, const struct lh_link_row *row, const struct lh_plan *plan)
+{
+	const struct lh_network *net = &plan->scenario->network;
+	bool is_rtt = row->kind == LH_LINK_RTT;
+	bool both = row->target > 0 && row->achieved >= 0;
+
+	fprintf(f, "%s,%s,%s,%s,%s,", is_rtt ? "rtt" : "throughput",
+		net->sites[plan->nodes[row->from_node].site].name,
+		net->sites[plan->nodes[row->to_node].site].name,
+		plan->nodes[row->from_node].name, plan->nodes[row->to_node].name);
+	if (!is_rtt)
+		fprintf(f, "%d", row->streams);
+	fputc(',', f);
+	print_cell(f, is_rtt ? -1 : row->duration_s);
+	print_cell(f, row->target);
+	print_cell(f, row->achieved);
+	fprintf(f, "%s,", is_rtt ? "ms" : "Mbit/s");
+	if (both)
+		fprintf(f, "%.6f", row->achieved / row->target - 1);
+	fputc(',', f);
+	print_cell(f, row->tolerance_ratio);
+	print_cell(f, row->tolerance_abs);
+	fprintf(f, "%s,", row->target < 0 ? "not judged" : row->ok ? "yes" : "no");
+	print_cell(f, row->published);
+	if (row->published_source)
+		print_text(f, row->published_source);
+	fputc('\n', f);
+}
+
+int lh_links_write(const struct lh_links *links, const struct lh_plan *plan, const char *path,
+		   struct lh_error *err)
+{
+	lh_cleanup_free char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return lh_fail(err, LH_ESYS, errno, "write %s", path);
+	fputs("kind,from,to,from_node,to_node,streams,duration_s,target,achieved,unit,error_ratio,"
+	      "tolerance_ratio,tolerance_abs,ok,published,published_source\n",
+	      f);
+	for (size_t i = 0; i < links->n_rows; i++)
+		print_row(f, &links->rows[i], plan);
+	if (fclose(f) != 0)
+		return lh_fail(err, LH_ESYS, errno, "write %s", path);
+	return lh_file_write(path, text, size, err);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the probe share. */
+#ifndef LH_EMULATOR_PROBE_INTERNAL_H
+#define LH_EMULATOR_PROBE_INTERNAL_H
+
+#include "emulator/probe.h"
+
+enum { LH_NS_PER_MS = 1000000, LH_NS_PER_S = 1000000000 };
+
+/* Measures the median round trip of every ordered pair: ret_ns[from * n + to], -1: no answer. */
+int lh_probe_rtts(struct lh_net *net, const struct lh_plan *plan, int64_t *ret_ns,
+		  struct lh_error *err);
+
+/* One throughput measurement to be made. */
+struct lh_stream_job {
+	size_t from;
+	size_t to;
+	int streams;
+	int64_t settle_ns;  /* from the begin of sending to the begin of counting */
+	int64_t measure_ns; /* how long is counted */
+	double achieved_bps; /* filled in */
+};
+
+/* Runs all jobs at the same time. */
+int lh_probe_streams(struct lh_net *net, const struct lh_plan *plan, struct lh_stream_job *jobs,
+		     size_t n_jobs, struct lh_error *err);
+
+/* CLOCK_MONOTONIC in ns. */
+int64_t lh_now_ns(void);
+
+/* Sleeps until CLOCK_MONOTONIC reads t_ns. */
+void lh_sleep_until(int64_t t_ns);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Round trips by ICMP echo. The nodes' kernels answer; one thread here asks for all of
+ * them, through a raw socket in every namespace. The kernel stamps arrivals.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/ip.h>
+#include <netinet/ip_icmp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/cleanup.h"
+#include "emulator/probe_internal.h"
+
+enum {
+	ROUNDS = 3,
+	ROUND_GAP_NS = 10 * LH_NS_PER_MS,
+	PATIENCE_NS = 2000000000, /* beyond the longest round trip */
+	ECHO_ID = 0x4c48,
+	RECEIVE_BUFFER_BYTES = 8 << 20,
+};
+
+/* What an echo carries; it comes back unchanged. */
+struct echo {
+	struct icmphdr header;
+	uint32_t to;
+	uint32_t round;
+	int64_t sent_ns; /* CLOCK_REALTIME, the clock of the kernel's stamps */
+};
+
+struct rtt_probe {
+	const struct lh_plan *plan;
+	int *socks; /* by node */
+	int64_t *samples; /* [(from * n + to) * ROUNDS + round], -1: none yet */
+	size_t n_missing;
+};
+
+static uint16_t checksum(const void *data, size_t size)
+{
+	const uint16_t *w = data;
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < size / 2; i++)
+		sum += w[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t) ~(sum + (sum >> 16));
+}
+
+static int64_t realtime_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * LH_NS_PER_S + t.tv_nsec;
+}
+
+static int open_socket(struct lh_net *net, size_t node, int *ret_sock, struct lh_error *err)
+{
+	int one = 1, size = RECEIVE_BUFFER_BYTES;
+	int r = lh_net_enter(net, node, err);
+
+	if (r < 0)
+		return r;
+	*ret_sock = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_ICMP);
+	if (*ret_sock < 0)
+		return lh_fail(err, LH_ESYS, errno, "open an ICMP socket");
+	setsockopt(*ret_sock, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one));
+	setsockopt(*ret_sock, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+	return 0;
+}
+
+static int send_echo(struct rtt_probe *p, size_t from, size_t to, uint32_t round,
+		     struct lh_error *err)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(p->plan->nodes[to].address),
+	};
+	struct echo e = {
+		.header = {.type = ICMP_ECHO, .un.echo.id = htons(ECHO_ID)},
+		.to = (uint32_t)to,
+		.round = round,
+		.sent_ns = realtime_ns(),
+	};
+
+	e.header.checksum = checksum(&e, sizeof(e));
+	if (sendto(p->socks[from], &e, sizeof(e), 0, (struct sockaddr *)&address,
+		   sizeof(address)) < 0)
+		return lh_fail(err, LH_ESYS, errno, "send an echo to %s", p->plan->nodes[to].name);
+	return 0;
+}
+
+/* The kernel's arrival stamp of a message, or 0. */
+static int64_t arrival_ns(struct msghdr *m)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		struct timespec t;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SO_TIMESTAMPNS)
+			continue;
+		memcpy(&t, CMSG_DATA(c), sizeof(t));
+		return (int64_t)t.tv_sec * LH_NS_PER_S + t.tv_nsec;
+	}
+	return 0;
+}
+
+/* Takes every answer that waits at a node. */
+static void receive_answers(struct rtt_probe *p, size_t from)
+{
+	size_t n = p->plan->n_nodes;
+
+	for (;;) {
+		char packet[256], control[128];
+		struct iovec v = {packet, sizeof(packet)};
+		struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+				   .msg_controllen = sizeof(control)};
+		ssize_t got = recvmsg(p->socks[from], &m, 0);
+		struct echo e;
+		int64_t *sample;
+
+		if (got < 0)
+			return;
+		if ((size_t)got < sizeof(struct iphdr) + sizeof(e))
+			continue;
+		memcpy(&e, packet + sizeof(struct iphdr), sizeof(e));
+		if (e.header.type != ICMP_ECHOREPLY || e.header.un.echo.id != htons(ECHO_ID) ||
+		    e.to >= n || e.round >= ROUNDS)
+			continue;
+		sample = &p->samples[(from * n + e.to) * ROUNDS + e.round];
+		if (*sample < 0) {
+			*sample = arrival_ns(&m) - e.sent_ns;
+			p->n_missing--;
+		}
+	}
+}
+
+static int64_t longest_rtt_ns(const struct lh_plan *plan)
+{
+	int64_t longest = 0;
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		for (size_t j = 0; j < plan->n_nodes; j++)
+			if (i != j && lh_plan_rtt_ns(plan, i, j) > longest)
+				longest = lh_plan_rtt_ns(plan, i, j);
+	return longest;
+}
+
+static int collect_answers(struct rtt_probe *p, struct lh_error *err)
+{
+	size_t n = p->plan->n_nodes;
+	lh_cleanup_free struct pollfd *fds = calloc(n, sizeof(*fds));
+	int64_t end_ns = lh_now_ns() + longest_rtt_ns(p->plan) + PATIENCE_NS;
+
+	if (!fds)
+		return lh_fail(err, LH_ESYS, ENOMEM, "wait for echoes");
+	for (size_t i = 0; i < n; i++)
+		fds[i] = (struct pollfd){.fd = p->socks[i], .events = POLLIN};
+	while (p->n_missing) {
+		int64_t left = end_ns - lh_now_ns();
+		struct timespec timeout = {left / LH_NS_PER_S, left % LH_NS_PER_S};
+
+		if (left <= 0 || ppoll(fds, n, &timeout, NULL) == 0)
+			break;
+		for (size_t i = 0; i < n; i++)
+			if (fds[i].revents)
+				receive_answers(p, i);
+	}
+	return 0;
+}
+
+static int64_t median(int64_t *v, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		for (size_t j = i; j > 0 && v[j] < v[j - 1]; j--) {
+			int64_t t = v[j];
+
+			v[j] = v[j - 1];
+			v[j - 1] = t;
+		}
+	return v[n / 2];
+}
+
+static int run_rounds(struct rtt_probe *p, struct lh_error *err)
+{
+	size_t n = p->plan->n_nodes;
+	int64_t begin_ns = lh_now_ns();
+	int r = 0;
+
+	for (uint32_t round = 0; round < ROUNDS && r == 0; round++) {
+		lh_sleep_until(begin_ns + round * ROUND_GAP_NS);
+		for (size_t i = 0; i < n && r == 0; i++)
+			for (size_t j = 0; j < n && r == 0; j++)
+				if (i != j)
+					r = send_echo(p, i, j, round, err);
+	}
+	return r < 0 ? r : collect_answers(p, err);
+}
+
+int lh_probe_rtts(struct lh_net *net, const struct lh_plan *plan, int64_t *ret_ns,
+		  struct lh_error *err)
+{
+	size_t n = plan->n_nodes;
+	lh_cleanup_free int *socks = malloc(n * sizeof(*socks));
+	lh_cleanup_free int64_t *samples = malloc(n * n * ROUNDS * sizeof(*samples));
+	struct rtt_probe p = {plan, socks, samples, n * (n - 1) * ROUNDS};
+	struct lh_error ignored;
+	int r = 0;
+
+	if (!socks || !samples)
+		return lh_fail(err, LH_ESYS, ENOMEM, "probe round trips");
+	for (size_t i = 0; i < n; i++)
+		socks[i] = -1;
+	for (size_t i = 0; i < n * n * ROUNDS; i++)
+		samples[i] = -1;
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = open_socket(net, i, &socks[i], err);
+	lh_net_leave(net, &ignored);
+	if (r == 0)
+		r = run_rounds(&p, err);
+	for (size_t i = 0; i < n; i++)
+		if (socks[i] >= 0)
+			close(socks[i]);
+	for (size_t i = 0; i < n * n && r == 0; i++)
+		ret_ns[i] = median(&samples[i * ROUNDS], ROUNDS);
+	return r;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queueing disciplines through netlink. See qdisc.h.
+ * Source of the formats: include/uapi/linux/pkt_sched.h and net/sched/sch_{netem,htb,tbf}.c.
+ */
+#include "emulator/qdisc.h"
+
+#include <arpa/inet.h>
+#include <linux/gen_stats.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	TICK_NS = 64, /* PSCHED_SHIFT 6 */
+	HTB_VERSION = 3,
+	HTB_QUANTUM_BYTES = 131072,
+	HTB_UNUSED_R2Q = 10,
+	ROOT_MAJOR = 1,
+	FILTER_PRIORITY = 1,
+};
+
+int64_t lh_rate_to_kernel(int64_t rate_bps)
+{
+	int64_t v = rate_bps / 8 + (rate_bps % 8 >= 4);
+
+	return v < 1 ? 1 : v;
+}
+
+/* The 32-bit form of a rate: all ones where the 64-bit attribute counts. */
+static uint32_t rate_low(int64_t bytes_per_s)
+{
+	return bytes_per_s >= UINT32_MAX ? UINT32_MAX : (uint32_t)bytes_per_s;
+}
+
+/* Time to send bytes at a rate, in the kernel's ticks. */
+static uint32_t ticks_of(uint32_t bytes, int64_t bytes_per_s)
+{
+	double ticks = (double)bytes / (double)bytes_per_s * 1e9 / TICK_NS;
+
+	return ticks >= UINT32_MAX ? UINT32_MAX : (uint32_t)ticks + 1;
+}
+
+static struct tc_ratespec ratespec_of(int64_t bytes_per_s)
+{
+	/* the link layer is named so that the kernel wants no rate table */
+	return (struct tc_ratespec){
+		.linklayer = TC_LINKLAYER_ETHERNET,
+		.rate = rate_low(bytes_per_s),
+	};
+}
+
+/* A request for a qdisc, class or filter of the given kind. */
+static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t parent,
+			     uint32_t info, const char *kind)
+{
+	struct tcmsg header = {
+		.tcm_family = AF_UNSPEC,
+		.tcm_ifindex = ifindex,
+		.tcm_handle = handle,
+		.tcm_parent = parent,
+		.tcm_info = info,
+	};
+	struct nl_msg *msg = lh_nl_new(type, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
+
+	if (msg && nla_put_string(msg, TCA_KIND, kind) < 0) {
+		nlmsg_free(msg);
+		return NULL;
+	}
+	return msg;
+}
+
+/* Ends the options (failed: something did not fit) and sends the message. */
+static int tc_send(struct lh_nl *nl, struct nl_msg *msg, struct nlattr *options, bool failed,
+		   const char *what, int ifindex, struct lh_error *err)
+{
+	char text[96];
+
+	snprintf(text, sizeof(text), "%s on link %d", what, ifindex);
+	if (msg && (failed || !options)) {
+		nlmsg_free(msg);
+		msg = NULL;
+	}
+	if (msg)
+		nla_nest_end(msg, options);
+	return lh_nl_request(nl, msg, text, err);
+}
+
+int lh_tbf_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, uint32_t burst_bytes,
+	       uint32_t limit_bytes, struct lh_error *err)
+{
+	int64_t rate = lh_rate_to_kernel(rate_bps);
+	struct tc_tbf_qopt opt = {
+		.rate = ratespec_of(rate),
+		.limit = limit_bytes,
+		.buffer = ticks_of(burst_bytes, rate),
+	};
+	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, ROOT_MAJOR << 16, TC_H_ROOT, 0, "tbf");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	bool failed = !options || nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) < 0 ||
+		      nla_put_u32(msg, TCA_TBF_BURST, burst_bytes) < 0 ||
+		      (rate >= UINT32_MAX && nla_put_u64(msg, TCA_TBF_RATE64, (uint64_t)rate) < 0);
+
+	return tc_send(nl, msg, options, failed, "add tbf", ifindex, err);
+}
+
+static int class_add(struct lh_nl *nl, int ifindex, uint32_t minor, uint32_t parent,
+		     int64_t share_bps, int64_t rate_bps, uint32_t burst_bytes,
+		     struct lh_error *err)
+{
+	int64_t rate = lh_rate_to_kernel(share_bps);
+	int64_t ceil = lh_rate_to_kernel(rate_bps);
+	struct tc_htb_opt opt = {
+		.rate = ratespec_of(rate),
+		.ceil = ratespec_of(ceil),
+		.buffer = ticks_of(burst_bytes, rate),
+		.cbuffer = ticks_of(burst_bytes, ceil),
+		.quantum = HTB_QUANTUM_BYTES,
+	};
+	struct nl_msg *msg = tc_new(RTM_NEWTCLASS, ifindex, TC_H_MAKE(ROOT_MAJOR << 16, minor),
+				    parent, 0, "htb");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	bool failed = !options || nla_put(msg, TCA_HTB_PARMS, sizeof(opt), &opt) < 0 ||
+		      nla_put_u64(msg, TCA_HTB_RATE64, (uint64_t)rate) < 0 ||
+		      nla_put_u64(msg, TCA_HTB_CEIL64, (uint64_t)ceil) < 0;
+
+	return tc_send(nl, msg, options, failed, "add an htb class", ifindex, err);
+}
+
+int lh_htb_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, uint32_t burst_bytes,
+	       struct lh_error *err)
+{
+	struct tc_htb_glob opt = {.version = HTB_VERSION, .rate2quantum = HTB_UNUSED_R2Q};
+	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, ROOT_MAJOR << 16, TC_H_ROOT, 0, "htb");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	bool failed = !options || nla_put(msg, TCA_HTB_INIT, sizeof(opt), &opt) < 0;
+	int r = tc_send(nl, msg, options, failed, "add htb", ifindex, err);
+
+	return r < 0 ? r : class_add(nl, ifindex, LH_CLASS_NIC, ROOT_MAJOR << 16, rate_bps,
+				     rate_bps, burst_bytes, err);
+}
+
+int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t share_bps,
+		     int64_t rate_bps, uint32_t burst_bytes, struct lh_error *err)
+{
+	return class_add(nl, ifindex, LH_CLASS_FIRST + sender,
+			 TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_NIC), share_bps, rate_bps,
+			 burst_bytes, err);
+}
+
+int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t delay_ns,
+		 int64_t rate_bps, uint32_t limit_pkts, struct lh_error *err)
+{
+	int64_t bytes_per_s = lh_rate_to_kernel(rate_bps);
+	struct tc_netem_qopt opt = {.limit = limit_pkts};
+	struct tc_netem_rate rate = {.rate = rate_low(bytes_per_s)};
+	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16,
+				    TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), 0,
+				    "netem");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	/* netem's own structure stands in the options without an attribute header */
+	bool failed = !options || nlmsg_append(msg, &opt, sizeof(opt), NLMSG_ALIGNTO) < 0 ||
+		      nla_put_u64(msg, TCA_NETEM_LATENCY64, (uint64_t)delay_ns) < 0 ||
+		      nla_put_u64(msg, TCA_NETEM_JITTER64, 0) < 0 ||
+		      nla_put(msg, TCA_NETEM_RATE, sizeof(rate), &rate) < 0 ||
+		      (bytes_per_s >= UINT32_MAX &&
+		       nla_put_u64(msg, TCA_NETEM_RATE64, (uint64_t)bytes_per_s) < 0);
+
+	return tc_send(nl, msg, options, failed, "add netem", ifindex, err);
+}
+
+int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err)
+{
+	struct nl_msg *msg = tc_new(RTM_NEWTFILTER, ifindex, 0, ROOT_MAJOR << 16,
+				    TC_H_MAKE(FILTER_PRIORITY << 16, htons(ETH_P_ALL)), "bpf");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	bool failed = !options || nla_put_u32(msg, TCA_BPF_FD, (uint32_t)prog_fd) < 0 ||
+		      nla_put_string(msg, TCA_BPF_NAME, "longhaul-classify") < 0;
+
+	return tc_send(nl, msg, options, failed, "add the classifier", ifindex, err);
+}
+
+static void parse_netem(struct nlattr *options, struct lh_qdisc_state *s)
+{
+	const struct tc_netem_qopt *opt = nla_data(options);
+	struct nlattr *tb[TCA_NETEM_MAX + 1] = {NULL};
+	int skip = NLMSG_ALIGN((int)sizeof(*opt));
+
+	if (nla_len(options) < skip)
+		return;
+	s->limit = opt->limit;
+	nla_parse(tb, TCA_NETEM_MAX, (struct nlattr *)((char *)nla_data(options) + skip),
+		  nla_len(options) - skip, NULL);
+	if (tb[TCA_NETEM_LATENCY64])
+		s->delay_ns = (int64_t)nla_get_u64(tb[TCA_NETEM_LATENCY64]);
+	if (tb[TCA_NETEM_JITTER64])
+		s->jitter_ns = (int64_t)nla_get_u64(tb[TCA_NETEM_JITTER64]);
+	if (tb[TCA_NETEM_RATE]) {
+		const struct tc_netem_rate *rate = nla_data(tb[TCA_NETEM_RATE]);
+
+		s->rate_bytes_per_s = rate->rate;
+	}
+	if (tb[TCA_NETEM_RATE64])
+		s->rate_bytes_per_s = (int64_t)nla_get_u64(tb[TCA_NETEM_RATE64]);
+}
+
+static void parse_tbf(struct nlattr *options, struct lh_qdisc_state *s)
+{
+	struct nlattr *tb[TCA_TBF_MAX + 1] = {NULL};
+
+	nla_parse_nested(tb, TCA_TBF_MAX, options, NULL);
+	if (tb[TCA_TBF_PARMS]) {
+		const struct tc_tbf_qopt *opt = nla_data(tb[TCA_TBF_PARMS]);
+
+		s->rate_bytes_per_s = opt->rate.rate;
+		s->limit = opt->limit;
+	}
+	if (tb[TCA_TBF_RATE64])
+		s->rate_bytes_per_s = (int64_t)nla_get_u64(tb[TCA_TBF_RATE64]);
+}
+
+static void parse_htb(struct nlattr *options, struct lh_qdisc_state *s)
+{
+	struct nlattr *tb[TCA_HTB_MAX + 1] = {NULL};
+
+	nla_parse_nested(tb, TCA_HTB_MAX, options, NULL);
+	if (tb[TCA_HTB_INIT]) {
+		const struct tc_htb_glob *glob = nla_data(tb[TCA_HTB_INIT]);
+
+		s->direct_pkts = glob->direct_pkts;
+	}
+}
+
+static void parse_stats(struct nlattr *stats, struct lh_qdisc_state *s)
+{
+	struct nlattr *tb[TCA_STATS_MAX + 1] = {NULL};
+
+	nla_parse_nested(tb, TCA_STATS_MAX, stats, NULL);
+	if (tb[TCA_STATS_BASIC]) {
+		struct gnet_stats_basic basic;
+
+		memcpy(&basic, nla_data(tb[TCA_STATS_BASIC]), sizeof(basic));
+		s->bytes = basic.bytes;
+		s->packets = basic.packets;
+	}
+	if (tb[TCA_STATS_PKT64])
+		s->packets = nla_get_u64(tb[TCA_STATS_PKT64]);
+	if (tb[TCA_STATS_QUEUE]) {
+		const struct gnet_stats_queue *queue = nla_data(tb[TCA_STATS_QUEUE]);
+
+		s->drops = queue->drops;
+	}
+}
+
+struct qdisc_walk {
+	int (*each)(const struct lh_qdisc_state *, void *, struct lh_error *);
+	void *context;
+};
+
+static int qdisc_answer(const struct nlmsghdr *answer, void *context, struct lh_error *err)
+{
+	const struct qdisc_walk *walk = context;
+	const struct tcmsg *header = nlmsg_data(answer);
+	struct nlattr *tb[TCA_MAX + 1] = {NULL};
+	struct lh_qdisc_state s = {.ifindex = header->tcm_ifindex, .handle = header->tcm_handle};
+
+	if (answer->nlmsg_type != RTM_NEWQDISC)
+		return 0;
+	nlmsg_parse((struct nlmsghdr *)answer, sizeof(*header), tb, TCA_MAX, NULL);
+	if (!tb[TCA_KIND])
+		return 0;
+	nla_strlcpy(s.kind, tb[TCA_KIND], sizeof(s.kind));
+	if (tb[TCA_OPTIONS] && strcmp(s.kind, "netem") == 0)
+		parse_netem(tb[TCA_OPTIONS], &s);
+	else if (tb[TCA_OPTIONS] && strcmp(s.kind, "tbf") == 0)
+		parse_tbf(tb[TCA_OPTIONS], &s);
+	else if (tb[TCA_OPTIONS] && strcmp(s.kind, "htb") == 0)
+		parse_htb(tb[TCA_OPTIONS], &s);
+	if (tb[TCA_STATS2])
+		parse_stats(tb[TCA_STATS2], &s);
+	return walk->each(&s, walk->context, err);
+}
+
+int lh_qdisc_dump(struct lh_nl *nl,
+		  int (*each)(const struct lh_qdisc_state *state, void *context,
+			      struct lh_error *err),
+		  void *context, struct lh_error *err)
+{
+	struct tcmsg header = {.tcm_family = AF_UNSPEC};
+	struct qdisc_walk walk = {each, context};
+
+	return lh_nl_dump(nl, lh_nl_new(RTM_GETQDISC, 0, &header, sizeof(header)), "read qdiscs",
+			  qdisc_answer, &walk, err);
+}
+
+struct class_walk {
+	int (*each)(const struct lh_class_state *, void *, struct lh_error *);
+	void *context;
+};
+
+static int class_answer(const struct nlmsghdr *answer, void *context, struct lh_error *err)
+{
+	const struct class_walk *walk = context;
+	const struct tcmsg *header = nlmsg_data(answer);
+	struct nlattr *tb[TCA_MAX + 1] = {NULL}, *htb[TCA_HTB_MAX + 1] = {NULL};
+	struct lh_class_state s = {.minor = TC_H_MIN(header->tcm_handle)};
+
+	if (answer->nlmsg_type != RTM_NEWTCLASS)
+		return 0;
+	nlmsg_parse((struct nlmsghdr *)answer, sizeof(*header), tb, TCA_MAX, NULL);
+	if (!tb[TCA_OPTIONS])
+		return 0;
+	nla_parse_nested(htb, TCA_HTB_MAX, tb[TCA_OPTIONS], NULL);
+	if (htb[TCA_HTB_PARMS]) {
+		const struct tc_htb_opt *opt = nla_data(htb[TCA_HTB_PARMS]);
+
+		s.rate_bytes_per_s = opt->rate.rate;
+		s.ceil_bytes_per_s = opt->ceil.rate;
+	}
+	if (htb[TCA_HTB_RATE64])
+		s.rate_bytes_per_s = (int64_t)nla_get_u64(htb[TCA_HTB_RATE64]);
+	if (htb[TCA_HTB_CEIL64])
+		s.ceil_bytes_per_s = (int64_t)nla_get_u64(htb[TCA_HTB_CEIL64]);
+	return walk->each(&s, walk->context, err);
+}
+
+int lh_class_dump(struct lh_nl *nl, int ifindex,
+		  int (*each)(const struct lh_class_state *state, void *context,
+			      struct lh_error *err),
+		  void *context, struct lh_error *err)
+{
+	struct tcmsg header = {.tcm_family = AF_UNSPEC, .tcm_ifindex = ifindex};
+	struct class_walk walk = {each, context};
+
+	return lh_nl_dump(nl, lh_nl_new(RTM_GETTCLASS, 0, &header, sizeof(header)),
+			  "read htb classes", class_answer, &walk, err);
+}

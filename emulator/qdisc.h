@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queueing disciplines through netlink: tbf, htb, netem and the filter that sorts packets
+ * into classes. The one file that turns our units into the kernel's. Messages are built
+ * attribute by attribute: libnl 3.7 has no call for netem's rate and 64-bit times.
+ * Private to the emulator.
+ */
+#ifndef LH_EMULATOR_QDISC_H
+#define LH_EMULATOR_QDISC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emulator/nl.h"
+
+enum {
+	LH_CLASS_NIC = 1,       /* minor of the class that holds a port's whole rate */
+	LH_CLASS_FIRST = 0x10,  /* minor of the class of sender 0 */
+	LH_NETEM_FIRST = 0x100, /* major of the netem of sender 0 */
+};
+
+/* A network card's sending rate: tbf as the root of a link. */
+int lh_tbf_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, uint32_t burst_bytes,
+	       uint32_t limit_bytes, struct lh_error *err);
+
+/* htb as root of a link, with one class of the whole rate below it. */
+int lh_htb_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, uint32_t burst_bytes,
+	       struct lh_error *err);
+
+/* A sender's class under the link's whole rate: at least share_bps, at most rate_bps. */
+int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t share_bps,
+		     int64_t rate_bps, uint32_t burst_bytes, struct lh_error *err);
+
+/* netem in a sender's class. */
+int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t delay_ns,
+		 int64_t rate_bps, uint32_t limit_pkts, struct lh_error *err);
+
+/* The classifying BPF program prog_fd on a link's htb. */
+int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
+
+/* A qdisc as the kernel holds it. */
+struct lh_qdisc_state {
+	char kind[16];
+	int ifindex;
+	uint32_t handle;
+	int64_t delay_ns;     /* netem */
+	int64_t jitter_ns;    /* netem */
+	int64_t rate_bytes_per_s; /* netem, tbf */
+	uint32_t limit;       /* netem: packets; tbf: bytes */
+	uint32_t direct_pkts; /* htb: packets that no class took */
+	uint64_t bytes;
+	uint64_t packets;
+	uint32_t drops;
+};
+
+/* Calls each for every qdisc in the namespace of nl. */
+int lh_qdisc_dump(struct lh_nl *nl,
+		  int (*each)(const struct lh_qdisc_state *state, void *context,
+			      struct lh_error *err),
+		  void *context, struct lh_error *err);
+
+/* An htb class as the kernel holds it. */
+struct lh_class_state {
+	uint32_t minor;
+	int64_t rate_bytes_per_s;
+	int64_t ceil_bytes_per_s;
+};
+
+/* Calls each for every class of a link. */
+int lh_class_dump(struct lh_nl *nl, int ifindex,
+		  int (*each)(const struct lh_class_state *state, void *context,
+			      struct lh_error *err),
+		  void *context, struct lh_error *err);
+
+/* bit/s as the kernel's bytes per second, rounded to nearest, at least 1. */
+int64_t lh_rate_to_kernel(int64_t rate_bps);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the figures' scripts and data, and runs gnuplot. See plots.h; the data are plots_*.c's. */
+#include "plots/plots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "collect/table.h"
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "plots/plots_internal.h"
+
+enum { TEMPLATE_MAX_BYTES = 1 << 20, STDERR_MAX = 600, NO_GNUPLOT = 127, N_PLOTS = 5 };
+
+const struct lh_plot lh_plots[N_PLOTS + 1] = {
+	{"throughput", "Throughput of the group per epoch, beside what the ranks reach without "
+		       "averaging, one node alone and, where known, the published figure."},
+	{"time", "Where the time of an epoch goes, as means over ranks. The number above a bar is "
+		 "the granularity: (wall - communication) / communication."},
+	{"traffic", "Traffic per sending site over the training: bytes on the wire as the emulated "
+		    "links counted them, headers and acknowledgements included, and payload as the "
+		    "trainers sent it."},
+	{"links", "The network that the run was made on: targets and what was measured before the "
+		  "training. An exclamation mark is a target that was missed."},
+	{"cost", "What the run would cost per hour, and per million samples, at the price list's "
+		 "spot and on-demand prices."},
+	{NULL, NULL},
+};
+
+static const lh_plot_prepare prepares[N_PLOTS] = {
+	lh_plot_throughput_prepare, lh_plot_time_prepare, lh_plot_traffic_prepare,
+	lh_plot_links_prepare,	    lh_plot_cost_prepare,
+};
+
+void lh_plot_put_text(FILE *head, const char *name, const char *text)
+{
+	fprintf(head, "%s = '", name);
+	for (const char *p = text; *p; p++) {
+		if (*p == '\'')
+			fputc('\'', head);
+		fputc((unsigned char)*p < ' ' ? ' ' : *p, head);
+	}
+	fputs("'\n", head);
+}
+
+void lh_plot_put_real(FILE *head, const char *name, double value)
+{
+	char buf[400];
+
+	fprintf(head, "%s = %s\n", name,
+		isfinite(value) ? lh_number_format(value, 9, buf, sizeof(buf)) : "NaN");
+}
+
+int lh_plot_csv_open(const struct lh_plot_run *run, const char *name, struct lh_csv *ret_csv,
+		     struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_path_join(run->dir, name);
+	int r;
+
+	if (!path)
+		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", name);
+	if (!lh_path_exists(path))
+		return 0;
+	r = lh_csv_open(path, ret_csv, err);
+	return r < 0 ? r : 1;
+}
+
+/* What may stand in a name within scripts and CSV; all else becomes an underscore. */
+static bool is_plain(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+	       c == '-' || c == '.' || c == '/' || (unsigned char)c >= 0x80;
+}
+
+int lh_plot_names_add(struct lh_plot_names *names, const char *name)
+{
+	lh_cleanup_free char *plain = strdup(name);
+	char **grown;
+
+	for (char *p = plain; p && *p; p++)
+		*p = is_plain(*p) ? *p : '_';
+	for (size_t i = 0; plain && i < names->n; i++)
+		if (strcmp(names->items[i], plain) == 0)
+			return (int)i;
+	grown = plain ? reallocarray(names->items, names->n + 1, sizeof(*grown)) : NULL;
+	if (!grown)
+		return -1;
+	names->items = grown;
+	names->items[names->n] = lh_steal(&plain);
+	return (int)names->n++;
+}
+
+void lh_plot_names_done(struct lh_plot_names *names)
+{
+	for (size_t i = 0; i < names->n; i++)
+		free(names->items[i]);
+	free(names->items);
+	memset(names, 0, sizeof(*names));
+}
+
+void lh_plot_names_put(FILE *head, const char *name, const struct lh_plot_names *names)
+{
+	fprintf(head, "%s = '", name);
+	for (size_t i = 0; i < names->n; i++)
+		fprintf(head, "%s%s", i ? " " : "", names->items[i]);
+	fputs("'\n", head);
+}
+
+static int read_run(struct lh_plot_run *run, struct lh_error *err)
+{
+	static const char *const names[] = {"scenario", "seed", "nodes", "epochs", "valid"};
+	lh_cleanup_csv struct lh_csv csv = {0};
+	int columns[5], r = lh_plot_csv_open(run, "throughput.csv", &csv, err);
+	int64_t valid;
+
+	if (r == 0)
+		return lh_fail(err, LH_EINPUT, 0, "%s/throughput.csv is missing", run->dir);
+	if (r > 0)
+		r = lh_csv_find_all(&csv, names, 5, columns, err);
+	if (r == 0 && (r = lh_csv_next(&csv, err)) == 0)
+		return lh_fail(err, LH_EINPUT, 0, "%s: no row", csv.path);
+	if (r < 0 || (r = lh_csv_int(&csv, columns[1], &run->seed, err)) < 0 ||
+	    (r = lh_csv_int(&csv, columns[2], &run->n_nodes, err)) < 0 ||
+	    (r = lh_csv_int(&csv, columns[3], &run->n_epochs, err)) < 0 ||
+	    (r = lh_csv_int(&csv, columns[4], &valid, err)) < 0 ||
+	    (r = lh_csv_real(&csv, lh_csv_find(&csv, "samples"), &run->samples, err)) < 0 ||
+	    (r = lh_csv_real(&csv, lh_csv_find(&csv, "wall_s"), &run->wall_s, err)) < 0 ||
+	    (r = lh_csv_real(&csv, lh_csv_find(&csv, "baseline_sps"), &run->baseline_sps, err)) <
+		    0 ||
+	    (r = lh_csv_real(&csv, lh_csv_find(&csv, "published_throughput_sps"),
+			     &run->published_throughput_sps, err)) < 0)
+		return r;
+	run->is_valid = valid != 0;
+	run->scenario = strdup(csv.cells[columns[0]]);
+	return run->scenario ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "read %s", csv.path);
+}
+
+static const char *const titles[N_PLOTS] = {
+	"Throughput per epoch",	   "Time per epoch", "Traffic by sending site",
+	"The network as measured", "Cost by item",
+};
+
+/* The variables that every template needs. */
+static void put_common(FILE *head, const struct lh_plot_run *run, size_t plot)
+{
+	const char *name = lh_plots[plot].name;
+	lh_cleanup_free char *data_file = lh_strf("%s.csv", name);
+	lh_cleanup_free char *about = lh_strf("%s%s, %lld node%s, %lld epoch%s, seed %lld",
+					      run->is_valid ? "" : "INVALID RUN: ", run->scenario,
+					      (long long)run->n_nodes, run->n_nodes == 1 ? "" : "s",
+					      (long long)run->n_epochs,
+					      run->n_epochs == 1 ? "" : "s", (long long)run->seed);
+
+	fprintf(head,
+		"# Draws %s.svg and %s.png from %s.csv. In this folder: gnuplot %s.gp\n"
+		"reset session\n",
+		name, name, name, name);
+	lh_plot_put_text(head, "name", name);
+	lh_plot_put_text(head, "data_file", data_file ? data_file : "");
+	lh_plot_put_text(head, "title_text", titles[plot]);
+	lh_plot_put_text(head, "about_text", about ? about : "");
+	fprintf(head, "is_valid = %d\n", run->is_valid);
+}
+
+static int append_template(FILE *head, const char *template_dir, const char *name,
+			   struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_strf("%s/%s.gp", template_dir, name);
+	lh_cleanup_free char *text = NULL;
+	int r = path ? lh_file_read(path, TEMPLATE_MAX_BYTES, &text, NULL, err)
+		     : lh_fail(err, LH_ESYS, ENOMEM, "read %s", name);
+
+	if (r == 0)
+		fprintf(head, "\n%s", text);
+	return r;
+}
+
+static int write_part(const char *folder, const char *name, const char *ending, const char *text,
+		      struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_strf("%s/%s.%s", folder, name, ending);
+
+	if (!path)
+		return lh_fail(err, LH_ESYS, ENOMEM, "write %s", name);
+	return lh_file_write(path, text, strlen(text), err);
+}
+
+/* Takes away what an earlier call left of a figure. */
+static void remove_parts(const char *folder, const char *name)
+{
+	static const char *const endings[] = {"csv", "gp", "svg", "png"};
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		lh_cleanup_free char *path = lh_strf("%s/%s.%s", folder, name, endings[i]);
+
+		if (path)
+			unlink(path);
+	}
+}
+
+/* Writes one figure's data and script: 1, 0 where the run has no data for it, or an error. */
+static int write_plot(const struct lh_plot_run *run, const char *folder, const char *template_dir,
+		      size_t plot, struct lh_error *err)
+{
+	const char *name = lh_plots[plot].name;
+	lh_cleanup_free char *head_text = NULL, *data_text = NULL;
+	size_t head_size, data_size;
+	FILE *head = open_memstream(&head_text, &head_size);
+	FILE *data = open_memstream(&data_text, &data_size);
+	int r = LH_ESYS;
+
+	remove_parts(folder, name);
+	if (head && data) {
+		put_common(head, run, plot);
+		r = prepares[plot](run, head, data, err);
+		if (r > 0 && (r = append_template(head, template_dir, "style", err)) == 0 &&
+		    (r = append_template(head, template_dir, name, err)) == 0)
+			r = 1;
+	} else {
+		lh_fail(err, LH_ESYS, ENOMEM, "write figure %s", name);
+	}
+	if ((head && fclose(head) != 0) || (data && fclose(data) != 0))
+		r = lh_fail(err, LH_ESYS, ENOMEM, "write figure %s", name);
+	if (r <= 0)
+		return r;
+	r = write_part(folder, name, "csv", data_text, err);
+	if (r == 0)
+		r = write_part(folder, name, "gp", head_text, err);
+	return r < 0 ? r : 1;
+}
+
+/* In the child: never returns. */
+static void exec_gnuplot(const char *folder, char **argv, int stderr_fd, pid_t parent)
+{
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || null_fd < 0 || chdir(folder) < 0)
+		_exit(1);
+	if (dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 || dup2(stderr_fd, 2) < 0)
+		_exit(1);
+	execvp(argv[0], argv);
+	_exit(errno == ENOENT ? NO_GNUPLOT : 126);
+}
+
+/* Reads all of fd; keeps the first bytes in text. */
+static void read_stderr(int fd, char *text, size_t n_text)
+{
+	size_t used = 0;
+	char buf[512];
+	ssize_t n;
+
+	while ((n = read(fd, buf, sizeof(buf))) > 0 || (n < 0 && errno == EINTR))
+		for (ssize_t i = 0; i < n && used + 1 < n_text; i++)
+			text[used++] = (unsigned char)buf[i] < ' ' ? ' ' : buf[i];
+	text[used] = '\0';
+}
+
+static int run_gnuplot(const char *folder, char **argv, struct lh_error *err)
+{
+	char said[STDERR_MAX];
+	pid_t parent = getpid(), child;
+	int fds[2], status;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return lh_fail(err, LH_ESYS, errno, "run gnuplot");
+	child = fork();
+	if (child == 0)
+		exec_gnuplot(folder, argv, fds[1], parent);
+	close(fds[1]);
+	if (child < 0) {
+		int saved = errno;
+
+		close(fds[0]);
+		return lh_fail(err, LH_ESYS, saved, "run gnuplot");
+	}
+	read_stderr(fds[0], said, sizeof(said));
+	close(fds[0]);
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return lh_fail(err, LH_ESYS, errno, "wait for gnuplot");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_GNUPLOT)
+		return lh_fail(err, LH_EENV, 0,
+			       "gnuplot is not installed; apt-get install gnuplot-nox");
+	return lh_fail(err, LH_ERUN, 0, "gnuplot failed in %s: %s", folder,
+		       *said ? said : "it said nothing");
+}
+
+static int make_all(const struct lh_plot_run *run, const char *folder, const char *template_dir,
+		    struct lh_error *err)
+{
+	char *argv[N_PLOTS + 3] = {(char[]){"gnuplot"}, (char[]){"--default-settings"}};
+	char *scripts[N_PLOTS] = {NULL};
+	size_t n = 0;
+	int r = lh_dir_make(folder, err);
+
+	for (size_t i = 0; i < N_PLOTS && r == 0; i++) {
+		r = write_plot(run, folder, template_dir, i, err);
+		if (r <= 0)
+			continue;
+		scripts[n] = lh_strf("%s.gp", lh_plots[i].name);
+		r = scripts[n] ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "write figures");
+		argv[2 + n] = scripts[n];
+		n++;
+	}
+	if (r == 0 && n > 0)
+		r = run_gnuplot(folder, argv, err);
+	for (size_t i = 0; i < n; i++)
+		free(scripts[i]);
+	return r;
+}
+
+int lh_plots_make(const char *run_dir, const char *template_dir, struct lh_error *err)
+{
+	lh_cleanup_free char *folder = lh_path_join(run_dir, "figures");
+	struct lh_plot_run run = {.dir = run_dir};
+	int r;
+
+	if (!folder)
+		return lh_fail(err, LH_ESYS, ENOMEM, "write figures of %s", run_dir);
+	r = read_run(&run, err);
+	if (r == 0)
+		r = make_all(&run, folder, template_dir, err);
+	free(run.scenario);
+	return r;
+}

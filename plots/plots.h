@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Figures of a run, drawn by gnuplot from the run folder's CSV files. Each figure leaves its
+ * data (NAME.csv), a script that draws it again without longhaul (NAME.gp), NAME.svg, NAME.png.
+ */
+#ifndef LH_PLOTS_PLOTS_H
+#define LH_PLOTS_PLOTS_H
+
+#include <stddef.h>
+
+#include "core/error.h"
+
+/* A figure that a run may have. */
+struct lh_plot {
+	const char *name; /* of its files */
+	const char *caption;
+};
+
+/* All figures, in the order of the report; ends with name NULL. */
+extern const struct lh_plot lh_plots[];
+
+/*
+ * Writes run_dir/figures. template_dir holds style.gp and NAME.gp. A figure for which the run
+ * has no data (one node has no links) is left out. gnuplot runs once, for all of them.
+ * LH_EENV where gnuplot is not installed, LH_ERUN with what it said where it fails, LH_EINPUT
+ * for a malformed CSV file, LH_ESYS.
+ */
+int lh_plots_make(const char *run_dir, const char *template_dir, struct lh_error *err);
+
+#endif

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Binding YAML to structs by field tables. See bind.h; the schema is in schema_json.c. */
+#include "scenarios/bind.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "core/units.h"
+
+enum { NEAREST_WORD_MAX = 64 };
+
+static size_t edit_distance(const char *a, const char *b)
+{
+	size_t n = strlen(b);
+	size_t row[NEAREST_WORD_MAX + 1];
+
+	if (strlen(a) > NEAREST_WORD_MAX || n > NEAREST_WORD_MAX)
+		return NEAREST_WORD_MAX;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[n];
+}
+
+const char *lh_nearest(const char *word, const char *(*next)(const void *context, size_t i),
+		       const void *context)
+{
+	const char *best = NULL;
+	size_t best_distance = strlen(word) / 2 + 1;
+
+	for (size_t i = 0;; i++) {
+		const char *candidate = next(context, i);
+		size_t d;
+
+		if (!candidate)
+			return best;
+		d = edit_distance(word, candidate);
+		if (d < best_distance) {
+			best_distance = d;
+			best = candidate;
+		}
+	}
+}
+
+static const char *field_key_at(const void *context, size_t i)
+{
+	return ((const struct lh_field *)context)[i].key;
+}
+
+static const char *choice_at(const void *context, size_t i)
+{
+	return ((const struct lh_choice *)context)[i].name;
+}
+
+/* The value being bound, for the functions below. */
+struct site {
+	const struct lh_field *field;
+	struct lh_yaml *value;
+	const char *path;
+	struct lh_diag *diag;
+	void *at;
+};
+
+static void bind_string(const struct site *s)
+{
+	*(char **)s->at = strdup(s->value->text);
+	if (!s->value->text[0])
+		lh_diag_add(s->diag, s->value->pos, s->path, "is empty");
+}
+
+/* Complains where v is out of the field's bounds. */
+static void check_bounds(const struct site *s, int64_t v, const char *shown_min)
+{
+	if (v < s->field->min)
+		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is too small; at least %s",
+			    s->value->text, shown_min);
+	else if (s->field->max && v > s->field->max)
+		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is too large; at most %lld",
+			    s->value->text, (long long)s->field->max);
+}
+
+static void bind_integer(const struct site *s)
+{
+	char shown[32];
+	char *end;
+	long long v;
+
+	errno = 0;
+	v = strtoll(s->value->text, &end, 10);
+	if (end == s->value->text || *end || errno) {
+		lh_diag_add(s->diag, s->value->pos, s->path,
+			    "'%.60s' is not a whole number; expected one such as 8",
+			    s->value->text);
+		return;
+	}
+	*(int64_t *)s->at = v;
+	snprintf(shown, sizeof(shown), "%lld", (long long)s->field->min);
+	check_bounds(s, v, shown);
+}
+
+static void bind_number(const struct site *s)
+{
+	char *end;
+	double v = strtod(s->value->text, &end);
+
+	if (end == s->value->text || *end || !(v >= 0 && v < 1e18)) {
+		lh_diag_add(s->diag, s->value->pos, s->path,
+			    "'%.60s' is not a number of at least 0", s->value->text);
+		return;
+	}
+	*(double *)s->at = v;
+}
+
+static void bind_boolean(const struct site *s)
+{
+	const char *t = s->value->text;
+
+	if (strcmp(t, "true") == 0)
+		*(bool *)s->at = true;
+	else if (strcmp(t, "false") == 0)
+		*(bool *)s->at = false;
+	else
+		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s'; expected true or false", t);
+}
+
+static void bind_quantity(const struct site *s, enum lh_unit_kind kind)
+{
+	char why[256], shown[64];
+	int64_t v;
+
+	if (lh_unit_parse(kind, s->value->text, &v, why, sizeof(why)) < 0) {
+		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' %s; expected such as '%s'",
+			    s->value->text, why, lh_unit_example(kind));
+		return;
+	}
+	*(int64_t *)s->at = v;
+	check_bounds(s, v, lh_unit_format(kind, s->field->min, shown, sizeof(shown)));
+}
+
+static void bind_byte_price(const struct site *s)
+{
+	char why[256];
+
+	if (lh_byte_price_parse(s->value->text, s->at, why, sizeof(why)) < 0)
+		lh_diag_add(s->diag, s->value->pos, s->path,
+			    "'%.60s' %s; expected such as '0.08 USD/GB'", s->value->text, why);
+}
+
+static void bind_ratio(const struct site *s)
+{
+	char why[256];
+
+	if (lh_ratio_parse(s->value->text, s->at, why, sizeof(why)) < 0)
+		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' %s; expected such as '5 %%'",
+			    s->value->text, why);
+}
+
+static void list_choices(const struct lh_choice *choices, char *buf, size_t n_buf)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (const struct lh_choice *c = choices; c->name && used < n_buf; c++)
+		used += (size_t)snprintf(buf + used, n_buf - used, "%s%s", used ? ", " : "",
+					 c->name);
+}
+
+static const struct lh_choice *find_choice(const struct site *s)
+{
+	const struct lh_choice *c = s->field->choices;
+	const char *near;
+	char all[256];
+
+	for (; c->name; c++)
+		if (strcmp(c->name, s->value->text) == 0)
+			return c;
+	list_choices(s->field->choices, all, sizeof(all));
+	near = lh_nearest(s->value->text, choice_at, s->field->choices);
+	lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is unknown%s%s%s; expected one of %s",
+		    s->value->text, near ? "; did you mean '" : "", near ? near : "",
+		    near ? "'?" : "", all);
+	return NULL;
+}
+
+static void bind_choice(const struct site *s)
+{
+	const struct lh_choice *c = find_choice(s);
+
+	if (!c)
+		return;
+	if (s->field->type == LH_FIELD_CHOICE)
+		*(int *)s->at = c->value;
+	else
+		*(char **)s->at = strdup(c->name);
+}
+
+static void bind_strings(const struct site *s, size_t *count)
+{
+	char **list = calloc(s->value->n_entries ? s->value->n_entries : 1, sizeof(*list));
+
+	*(char ***)s->at = list;
+	for (size_t i = 0; list && i < s->value->n_entries; i++) {
+		const struct lh_yaml *v = s->value->entries[i].value;
+
+		if (v->kind != LH_YAML_SCALAR) {
+			lh_diag_add(s->diag, v->pos, s->path, "expected a word");
+			continue;
+		}
+		list[(*count)++] = strdup(v->text);
+	}
+}
+
+/* Makes sure that a MAP's value carries its own name where the section has a key for that. */
+static void bind_map_name(const struct lh_section *section, const struct lh_yaml_entry *e,
+			  const char *path, struct lh_diag *diag)
+{
+	const struct lh_yaml *inner = lh_yaml_get(e->value, section->name_key);
+
+	if (!inner) {
+		lh_yaml_set(e->value, section->name_key, lh_yaml_scalar(e->key, e->key_pos));
+		return;
+	}
+	if (inner->kind == LH_YAML_SCALAR && strcmp(inner->text, e->key) != 0)
+		lh_diag_add(diag, inner->pos, path, "'%.60s' stands under the name '%.60s'",
+			    inner->text, e->key);
+}
+
+static void bind_items(const struct site *s, size_t *count)
+{
+	const struct lh_section *section = s->field->section;
+	char *items = calloc(s->value->n_entries ? s->value->n_entries : 1, section->size);
+
+	*(void **)s->at = items;
+	for (size_t i = 0; items && i < s->value->n_entries; i++) {
+		struct lh_yaml_entry *e = &s->value->entries[i];
+		lh_cleanup_free char *path = e->key ? lh_strf("%s.%s", s->path, e->key)
+						    : lh_strf("%s[%zu]", s->path, i);
+		void *item = items + i * section->size;
+
+		if (e->key && section->name_key && e->value->kind == LH_YAML_MAPPING)
+			bind_map_name(section, e, path, s->diag);
+		lh_bind(section, e->value, path ? path : s->path, item, s->diag);
+		if (e->key && section->name_offset != LH_NO_OFFSET && !section->name_key)
+			*(char **)((char *)item + section->name_offset) = strdup(e->key);
+		(*count)++;
+	}
+}
+
+/* The kind of value that a field takes, and how to call it. */
+static enum lh_yaml_kind field_kind(const struct lh_field *f, const char **ret_name)
+{
+	switch (f->type) {
+	case LH_FIELD_SECTION:
+	case LH_FIELD_MAP:
+		*ret_name = "a mapping (key: value)";
+		return LH_YAML_MAPPING;
+	case LH_FIELD_LIST:
+	case LH_FIELD_STRINGS:
+		*ret_name = "a list ([...] or - ...)";
+		return LH_YAML_SEQUENCE;
+	default:
+		*ret_name = "a single value";
+		return LH_YAML_SCALAR;
+	}
+}
+
+static void bind_version(const struct site *s)
+{
+	if (strcmp(s->value->text, "1") != 0)
+		lh_diag_add(s->diag, s->value->pos, s->path,
+			    "format version '%.20s' is unknown; this longhaul reads version 1",
+			    s->value->text);
+}
+
+static void bind_value(const struct site *s, void *out)
+{
+	size_t *count = (size_t *)((char *)out + s->field->count_offset);
+	const char *kind_name;
+
+	if (s->value->kind == LH_YAML_FAILED)
+		return;
+	if (s->field->type == LH_FIELD_TREE) {
+		*(struct lh_yaml **)s->at = s->value;
+		return;
+	}
+	if (s->value->kind != field_kind(s->field, &kind_name)) {
+		lh_diag_add(s->diag, s->value->pos, s->path, "expected %s", kind_name);
+		return;
+	}
+	switch (s->field->type) {
+	case LH_FIELD_VERSION:
+		bind_version(s);
+		break;
+	case LH_FIELD_STRING:
+		bind_string(s);
+		break;
+	case LH_FIELD_INTEGER:
+		bind_integer(s);
+		break;
+	case LH_FIELD_NUMBER:
+		bind_number(s);
+		break;
+	case LH_FIELD_BOOLEAN:
+		bind_boolean(s);
+		break;
+	case LH_FIELD_DURATION:
+		bind_quantity(s, LH_UNIT_DURATION);
+		break;
+	case LH_FIELD_RATE:
+		bind_quantity(s, LH_UNIT_RATE);
+		break;
+	case LH_FIELD_SIZE:
+		bind_quantity(s, LH_UNIT_SIZE);
+		break;
+	case LH_FIELD_USD_HOUR:
+		bind_quantity(s, LH_UNIT_USD_PER_HOUR);
+		break;
+	case LH_FIELD_BYTE_PRICE:
+		bind_byte_price(s);
+		break;
+	case LH_FIELD_RATIO:
+		bind_ratio(s);
+		break;
+	case LH_FIELD_CHOICE:
+	case LH_FIELD_WORD:
+		bind_choice(s);
+		break;
+	case LH_FIELD_STRINGS:
+		bind_strings(s, count);
+		break;
+	case LH_FIELD_SECTION:
+		lh_bind(s->field->section, s->value, s->path, s->at, s->diag);
+		break;
+	case LH_FIELD_LIST:
+	case LH_FIELD_MAP:
+		bind_items(s, count);
+		break;
+	case LH_FIELD_TREE:
+		break;
+	}
+}
+
+/* What an absent optional value looks like in the struct. */
+static void set_absent(const struct lh_field *f, void *at)
+{
+	switch (f->type) {
+	case LH_FIELD_INTEGER:
+	case LH_FIELD_DURATION:
+	case LH_FIELD_RATE:
+	case LH_FIELD_SIZE:
+	case LH_FIELD_USD_HOUR:
+		*(int64_t *)at = -1;
+		break;
+	case LH_FIELD_NUMBER:
+	case LH_FIELD_RATIO:
+		*(double *)at = -1;
+		break;
+	default:
+		break;
+	}
+}
+
+/* Gives every number of an absent section its "absent" value, or its fallback. */
+static void bind_absent_section(const struct lh_field *f, struct lh_yaml *parent,
+				const char *path, void *at, struct lh_diag *diag)
+{
+	struct lh_yaml *empty = lh_yaml_mapping(parent->pos);
+	bool has_fallback = false;
+
+	if (!empty)
+		return;
+	for (const struct lh_field *g = f->section->fields; g->key; g++) {
+		set_absent(g, (char *)at + g->offset);
+		has_fallback |= g->fallback != NULL;
+	}
+	if (!has_fallback || lh_yaml_set(parent, f->key, empty) < 0) {
+		if (!has_fallback)
+			lh_yaml_free(empty);
+		return;
+	}
+	lh_bind(f->section, empty, path, at, diag);
+}
+
+static void bind_field(const struct lh_field *f, struct lh_yaml *map, const char *path, void *out,
+		       struct lh_diag *diag)
+{
+	lh_cleanup_free char *key_path = lh_strf("%s%s%s", path, *path ? "." : "", f->key);
+	void *at = (char *)out + f->offset;
+	struct lh_yaml *value = lh_yaml_get(map, f->key);
+	struct site s = {f, value, key_path ? key_path : path, diag, at};
+
+	set_absent(f, at);
+	if (!value && (f->flags & LH_FIELD_REQUIRED)) {
+		lh_diag_add(diag, map->pos, s.path, "is missing; %s", f->doc);
+		return;
+	}
+	if (!value && f->type == LH_FIELD_SECTION) {
+		bind_absent_section(f, map, s.path, at, diag);
+		return;
+	}
+	if (!value && f->fallback) {
+		lh_yaml_set(map, f->key, lh_yaml_scalar(f->fallback, map->pos));
+		s.value = lh_yaml_get(map, f->key);
+	}
+	if (s.value)
+		bind_value(&s, out);
+}
+
+static void refuse_unknown_keys(const struct lh_section *section, const struct lh_yaml *map,
+				const char *path, struct lh_diag *diag)
+{
+	for (size_t i = 0; i < map->n_entries; i++) {
+		const struct lh_yaml_entry *e = &map->entries[i];
+		lh_cleanup_free char *key_path =
+			lh_strf("%s%s%s", path, *path ? "." : "", e->key);
+		const struct lh_field *f = section->fields;
+		const char *near;
+
+		while (f->key && strcmp(f->key, e->key) != 0)
+			f++;
+		if (f->key)
+			continue;
+		near = lh_nearest(e->key, field_key_at, section->fields);
+		lh_diag_add(diag, e->key_pos, key_path, "unknown key in %s%s%s%s", section->name,
+			    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	}
+}
+
+void lh_bind(const struct lh_section *section, struct lh_yaml *value, const char *path, void *out,
+	     struct lh_diag *diag)
+{
+	if (section->pos_offset != LH_NO_OFFSET)
+		*(struct lh_pos *)((char *)out + section->pos_offset) = value->pos;
+	if (value->kind != LH_YAML_MAPPING) {
+		lh_diag_add(diag, value->pos, path, "expected %s, a mapping (key: value)",
+			    section->name);
+		return;
+	}
+	refuse_unknown_keys(section, value, path, diag);
+	for (const struct lh_field *f = section->fields; f->key; f++)
+		bind_field(f, value, path, out, diag);
+}
+
+static void unbind_items(const struct lh_field *f, void *at, size_t count)
+{
+	char *items = *(char **)at;
+
+	for (size_t i = 0; items && i < count; i++)
+		lh_unbind(f->section, items + i * f->section->size);
+	free(items);
+	*(void **)at = NULL;
+}
+
+void lh_unbind(const struct lh_section *section, void *out)
+{
+	if (section->name_offset != LH_NO_OFFSET && !section->name_key) {
+		char **name = (char **)((char *)out + section->name_offset);
+
+		free(*name);
+		*name = NULL;
+	}
+	for (const struct lh_field *f = section->fields; f->key; f++) {
+		void *at = (char *)out + f->offset;
+		size_t count = f->count_offset ? *(size_t *)((char *)out + f->count_offset) : 0;
+
+		switch (f->type) {
+		case LH_FIELD_STRING:
+		case LH_FIELD_WORD:
+			free(*(char **)at);
+			*(char **)at = NULL;
+			break;
+		case LH_FIELD_STRINGS:
+			for (size_t i = 0; i < count; i++)
+				free((*(char ***)at)[i]);
+			free(*(char ***)at);
+			*(char ***)at = NULL;
+			break;
+		case LH_FIELD_SECTION:
+			lh_unbind(f->section, at);
+			break;
+		case LH_FIELD_LIST:
+		case LH_FIELD_MAP:
+			unbind_items(f, at, count);
+			break;
+		default:
+			break;
+		}
+	}
+}

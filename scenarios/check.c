@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What must hold between the parts of a scenario. See check.h. */
+#include "scenarios/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "core/yaml.h"
+#include "scenarios/bind.h"
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b && strcmp(a, b) == 0;
+}
+
+static const char *site_name_at(const void *context, size_t i)
+{
+	const struct lh_network *n = context;
+
+	return i < n->n_sites ? n->sites[i].name : NULL;
+}
+
+/* Index of the site called name, or -1. */
+static int site_find(const struct lh_network *network, const char *name)
+{
+	for (size_t i = 0; i < network->n_sites; i++)
+		if (same_text(network->sites[i].name, name))
+			return (int)i;
+	return -1;
+}
+
+/* Complains that name, at pos, is no site. */
+static void say_unknown_site(const struct lh_network *network, const char *name,
+			     struct lh_pos pos, const char *key_path, struct lh_diag *diag)
+{
+	const char *near = lh_nearest(name, site_name_at, network);
+
+	lh_diag_add(diag, pos, key_path, "no site '%.60s' in network %s%s%s%s", name,
+		    network->name ? network->name : "", near ? "; did you mean '" : "",
+		    near ? near : "", near ? "'?" : "");
+}
+
+static void check_path_form(const struct lh_path_spec *p, const char *key_path,
+			    struct lh_diag *diag)
+{
+	bool both = p->n_between == 2 && p->rtt_ns >= 0 && !p->from && !p->to && p->delay_ns < 0;
+	bool one = !p->n_between && p->rtt_ns < 0 && p->from && p->to && p->delay_ns >= 0;
+
+	if (!both && !one)
+		lh_diag_add(diag, p->pos, key_path,
+			    "expected either `between: [A, B]` with `rtt`, or `from` and `to` with "
+			    "`delay`");
+}
+
+static void check_path(const struct lh_network *network, const struct lh_path_spec *p,
+		       size_t index, struct lh_diag *diag)
+{
+	lh_cleanup_free char *key_path = lh_strf("network.paths[%zu]", index);
+	const char *names[] = {p->n_between > 0 ? p->between[0] : NULL,
+			       p->n_between > 1 ? p->between[1] : NULL, p->from, p->to};
+
+	check_path_form(p, key_path, diag);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i] && site_find(network, names[i]) < 0)
+			say_unknown_site(network, names[i], p->pos, key_path, diag);
+	for (size_t i = 0; i < p->n_measured; i++) {
+		const struct lh_measured *m = &p->measured[i];
+
+		if (m->from && m->to && !lh_path_spec_matches(p, m->from, m->to))
+			lh_diag_add(diag, p->pos, key_path,
+				    "measured[%zu] is from %s to %s, which is not this path", i,
+				    m->from, m->to);
+	}
+}
+
+bool lh_path_spec_matches(const struct lh_path_spec *p, const char *from, const char *to)
+{
+	if (!from || !to)
+		return false;
+	if (p->n_between == 2)
+		return (same_text(p->between[0], from) && same_text(p->between[1], to)) ||
+		       (same_text(p->between[0], to) && same_text(p->between[1], from));
+	return same_text(p->from, from) && same_text(p->to, to);
+}
+
+const struct lh_path_spec *lh_path_spec_find(const struct lh_network *network, const char *from,
+					     const char *to)
+{
+	for (size_t i = 0; i < network->n_paths; i++)
+		if (lh_path_spec_matches(&network->paths[i], from, to))
+			return &network->paths[i];
+	return NULL;
+}
+
+static void check_duplicate_paths(const struct lh_network *network, struct lh_diag *diag)
+{
+	for (size_t i = 0; i < network->n_paths; i++) {
+		const struct lh_path_spec *p = &network->paths[i];
+		const char *from = p->n_between == 2 ? p->between[0] : p->from;
+		const char *to = p->n_between == 2 ? p->between[1] : p->to;
+		const struct lh_path_spec *first = lh_path_spec_find(network, from, to);
+		lh_cleanup_free char *key_path = lh_strf("network.paths[%zu]", i);
+
+		if (first && first != p)
+			lh_diag_add(diag, p->pos, key_path,
+				    "the path from %s to %s stands already in line %d", from, to,
+				    first->pos.line);
+	}
+}
+
+static void check_network(const struct lh_network *network, struct lh_diag *diag)
+{
+	for (size_t i = 0; i < network->n_paths; i++)
+		check_path(network, &network->paths[i], i, diag);
+	check_duplicate_paths(network, diag);
+}
+
+static const struct lh_machine *machine_find(const struct lh_scenario *sc, const char *name)
+{
+	for (size_t i = 0; i < sc->n_machines; i++)
+		if (same_text(sc->machines[i].name, name))
+			return &sc->machines[i];
+	return NULL;
+}
+
+static const struct lh_profile_entry *profile_find(const struct lh_scenario *sc, const char *gpu,
+						   const char *model)
+{
+	for (size_t i = 0; i < sc->n_profiles; i++)
+		for (size_t j = 0; same_text(sc->profiles[i].name, gpu) &&
+				   j < sc->profiles[i].n_models; j++)
+			if (same_text(sc->profiles[i].models[j].name, model))
+				return &sc->profiles[i].models[j];
+	return NULL;
+}
+
+static const struct lh_host_cost *host_cost_find(const struct lh_machine *m, const char *model)
+{
+	const struct lh_host_cost *fallback = NULL;
+
+	for (size_t i = 0; i < m->n_host; i++) {
+		if (same_text(m->host[i].name, model))
+			return &m->host[i];
+		if (same_text(m->host[i].name, "default"))
+			fallback = &m->host[i];
+	}
+	return fallback;
+}
+
+/* Fills what a node of this kind is made of; false, with messages, where something lacks. */
+static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_node *ret,
+			      struct lh_diag *diag)
+{
+	const struct lh_node_spec *spec = &sc->node_specs[index];
+	const char *model = sc->workload.model;
+	lh_cleanup_free char *path = lh_strf("nodes[%zu]", index);
+	int site = spec->site ? site_find(&sc->network, spec->site) : -1;
+
+	if (spec->site && site < 0)
+		say_unknown_site(&sc->network, spec->site, spec->pos, path, diag);
+	ret->site = site < 0 ? 0 : (size_t)site;
+	ret->machine = spec->machine ? machine_find(sc, spec->machine) : NULL;
+	if (!ret->machine || !ret->machine->gpu || !model)
+		return false;
+	ret->profile = profile_find(sc, ret->machine->gpu, model);
+	ret->host = host_cost_find(ret->machine, model);
+	if (!ret->profile)
+		lh_diag_add(diag, spec->pos, path,
+			    "profile '%s' of machine '%s' has no speed for model '%s'",
+			    ret->machine->gpu, spec->machine, model);
+	else if (!(ret->profile->samples_per_s > 0))
+		lh_diag_add(diag, spec->pos, path, "profile '%s' gives model '%s' no speed",
+			    ret->machine->gpu, model);
+	if (!ret->host)
+		lh_diag_add(diag, spec->pos, path,
+			    "machine '%s' has no host costs for model '%s' and no `default`",
+			    spec->machine, model);
+	if (!ret->profile || !ret->host || site < 0)
+		return false;
+	ret->micro_batch = sc->workload.micro_batch > 0 ? sc->workload.micro_batch
+							: ret->profile->micro_batch;
+	return true;
+}
+
+/* Whether some earlier spec names the same site. */
+static bool site_seen_before(const struct lh_scenario *sc, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (same_text(sc->node_specs[i].site, sc->node_specs[index].site))
+			return true;
+	return false;
+}
+
+/* Appends the nodes of all specs at one site, named SITE/0, SITE/1 ... */
+static int add_site_nodes(struct lh_scenario *sc, const struct lh_node *kinds, const char *site)
+{
+	size_t number = 0;
+
+	for (size_t i = 0; i < sc->n_node_specs; i++) {
+		if (!same_text(sc->node_specs[i].site, site))
+			continue;
+		for (int64_t k = 0; k < sc->node_specs[i].count; k++) {
+			struct lh_node *node = &sc->nodes[sc->n_nodes];
+
+			*node = kinds[i];
+			node->name = lh_strf("%s/%zu", site, number++);
+			if (!node->name)
+				return -1;
+			sc->n_nodes++;
+		}
+	}
+	return 0;
+}
+
+/* How many nodes stand at each site of the network; known sites only. Owned by the caller. */
+static int64_t *count_nodes(const struct lh_scenario *sc)
+{
+	int64_t *count = calloc(sc->network.n_sites + 1, sizeof(*count));
+
+	for (size_t i = 0; count && i < sc->n_node_specs; i++) {
+		int site = site_find(&sc->network, sc->node_specs[i].site);
+
+		if (site >= 0)
+			count[site] += sc->node_specs[i].count;
+	}
+	return count;
+}
+
+static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
+{
+	lh_cleanup_free struct lh_node *kinds = calloc(sc->n_node_specs + 1, sizeof(*kinds));
+	int64_t total = 0;
+	bool ok = kinds != NULL;
+
+	for (size_t i = 0; kinds && i < sc->n_node_specs; i++) {
+		ok &= resolve_node_spec(sc, i, &kinds[i], diag);
+		total += sc->node_specs[i].count > 0 ? sc->node_specs[i].count : 0;
+	}
+	if (total > LH_NODES_MAX || (!total && lh_yaml_get(sc->tree, "nodes")))
+		lh_diag_add(diag, sc->tree->pos, "nodes", "%lld nodes; expected 1 to %d",
+			    (long long)total, LH_NODES_MAX);
+	if (!ok || diag->n_messages)
+		return;
+	sc->nodes = calloc((size_t)total, sizeof(*sc->nodes));
+	for (size_t i = 0; sc->nodes && i < sc->n_node_specs; i++)
+		if (!site_seen_before(sc, i) &&
+		    add_site_nodes(sc, kinds, sc->node_specs[i].site) < 0)
+			return;
+}
+
+/* Complains where two sites that both have nodes (or one with several) lack a path. */
+static void check_connected(const struct lh_scenario *sc, const int64_t *count,
+			    struct lh_diag *diag)
+{
+	const struct lh_network *net = &sc->network;
+	const struct lh_yaml *nodes = lh_yaml_get(sc->tree, "nodes");
+
+	for (size_t a = 0; a < net->n_sites; a++)
+		for (size_t b = 0; b < net->n_sites; b++) {
+			const char *from = net->sites[a].name, *to = net->sites[b].name;
+
+			if (!count[a] || !count[b] || (a == b && count[a] < 2))
+				continue;
+			if (!lh_path_spec_find(net, from, to))
+				lh_diag_add(diag, nodes->pos, "nodes",
+					    "network %s has no path from %s to %s, and both have "
+					    "nodes; add one under network.paths",
+					    net->name ? net->name : "", from, to);
+		}
+}
+
+static void check_prices(const struct lh_scenario *sc, const int64_t *count, struct lh_diag *diag)
+{
+	const struct lh_prices *prices = &sc->pricing.catalog;
+	const struct lh_yaml *pricing = lh_yaml_get(sc->tree, "pricing");
+	const struct lh_network *net = &sc->network;
+	struct lh_byte_price price;
+	const char *source;
+	struct lh_error err = {0};
+
+	if (!prices->name || !pricing)
+		return;
+	for (size_t a = 0; a < net->n_sites; a++)
+		for (size_t b = 0; b < net->n_sites; b++) {
+			if (!count[a] || !count[b] || !net->sites[a].provider ||
+			    !net->sites[b].provider)
+				continue;
+			if (lh_egress_price_find(prices, &net->sites[a], &net->sites[b], &price,
+						 &source, &err) < 0)
+				lh_diag_add(diag, pricing->pos, "pricing.catalog", "%s",
+					    err.message);
+		}
+	if (sc->data.store && !lh_storage_price_find(prices, sc->data.store))
+		lh_diag_add(diag, lh_yaml_get(sc->tree, "data")->pos, "data.store",
+			    "price catalog %s has no storage '%s'", prices->name, sc->data.store);
+}
+
+static void resolve_model(struct lh_scenario *sc)
+{
+	for (size_t i = 0; i < sc->n_models; i++)
+		if (same_text(sc->models[i].name, sc->workload.model))
+			sc->model = &sc->models[i];
+}
+
+void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
+{
+	lh_cleanup_free int64_t *count = count_nodes(sc);
+
+	if (!count)
+		return;
+	check_network(&sc->network, diag);
+	resolve_model(sc);
+	check_connected(sc, count, diag);
+	check_prices(sc, count, diag);
+	resolve_nodes(sc, diag);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scenario: what the user asks for, with every catalog value that it uses. Read from
+ * YAML (or from the JSON that lh_scenario_dump writes, which is YAML too) and checked as
+ * a whole; plain data afterwards. The keys are documented by the field tables in schema.c.
+ */
+#ifndef LH_SCENARIOS_SCENARIO_H
+#define LH_SCENARIOS_SCENARIO_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/units.h"
+
+enum lh_clock { LH_CLOCK_VIRTUAL, LH_CLOCK_REAL };
+enum lh_backend { LH_BACKEND_AUTO, LH_BACKEND_HOST, LH_BACKEND_GUEST };
+enum lh_segments { LH_SEGMENTS_MTU, LH_SEGMENTS_COARSE };
+enum lh_probe { LH_PROBE_SHORT, LH_PROBE_FULL };
+enum lh_vm_pricing { LH_VM_SPOT, LH_VM_ON_DEMAND };
+enum lh_mode { LH_MODE_REPLAY };
+
+enum lh_continent {
+	LH_AFRICA,
+	LH_ASIA,
+	LH_EUROPE,
+	LH_NORTH_AMERICA,
+	LH_OCEANIA,
+	LH_SOUTH_AMERICA,
+	LH_N_CONTINENTS,
+};
+
+struct lh_yaml;
+
+/* A zone, region or on-premise room. Optional strings are NULL when absent. */
+struct lh_site {
+	char *name;
+	char *provider;
+	int continent; /* enum lh_continent */
+	char *region;
+	char *zone;
+	char *source;
+};
+
+/* What was measured on a path, judged by the same measurement. */
+struct lh_measured {
+	char *from;
+	char *to;
+	int64_t streams;
+	int64_t duration_ns;
+	int64_t throughput_bps; /* mean goodput over the duration, all streams together */
+	char *source;
+};
+
+/* A path as written: between two sites (both directions) or from one to the other. */
+struct lh_path_spec {
+	char **between; /* two names, or none */
+	size_t n_between;
+	char *from;
+	char *to;
+	int64_t rtt_ns;   /* with between; else -1 */
+	int64_t delay_ns; /* one way, with from and to; else -1 */
+	int64_t bandwidth_bps;
+	int64_t queue_ns;            /* -1: the default */
+	int64_t stream_window_bytes; /* -1: the network's */
+	char *source;
+	struct lh_measured *measured;
+	size_t n_measured;
+	struct lh_pos pos;
+};
+
+struct lh_network {
+	char *name;
+	char *about;
+	char *source;
+	int64_t mtu_bytes;
+	int64_t stream_window_bytes; /* -1: no limit but the hosts' buffers */
+	struct lh_site *sites;
+	size_t n_sites;
+	struct lh_path_spec *paths;
+	size_t n_paths;
+};
+
+struct lh_nic {
+	int64_t up_bps;
+	int64_t down_bps;
+	char *source;
+};
+
+struct lh_tcp {
+	char *congestion_control;
+	int64_t rmem_max_bytes;
+	int64_t wmem_max_bytes;
+};
+
+/* What a host itself costs when it trains one model. */
+struct lh_host_cost {
+	char *name; /* model, or "default" */
+	int64_t accumulate_ns;
+	int64_t averaging_bps;
+	int64_t apply_ns;
+	char *source;
+};
+
+struct lh_machine {
+	char *name;
+	char *about;
+	char *provider;
+	int64_t vcpus;
+	int64_t memory_bytes;
+	char *gpu;
+	int64_t gpus;
+	struct lh_nic nic;
+	struct lh_tcp tcp;
+	struct lh_host_cost *host;
+	size_t n_host;
+	char *source;
+};
+
+struct lh_model {
+	char *name;
+	char *about;
+	char *domain;
+	int64_t parameters;
+	int64_t bytes_per_sample;
+	char *dataset;
+	char *source;
+};
+
+struct lh_profile_entry {
+	char *name; /* model */
+	int64_t micro_batch;
+	double samples_per_s; /* wall clock, one GPU (or rank) alone */
+	double variation_ratio;
+	double paper_samples_per_s; /* -1: unknown */
+	char *source;
+};
+
+struct lh_profile {
+	char *name; /* GPU */
+	char *about;
+	struct lh_profile_entry *models;
+	size_t n_models;
+};
+
+struct lh_vm_price {
+	char *machine;
+	char *site; /* NULL: everywhere */
+	int64_t spot_usd_micro_per_h;      /* -1: not offered */
+	int64_t on_demand_usd_micro_per_h; /* -1: not offered */
+	char *source;
+};
+
+struct lh_inter_region_prices {
+	struct lh_byte_price by_continent[LH_N_CONTINENTS]; /* per_bytes 0: not priced */
+};
+
+struct lh_egress_prices {
+	char *name; /* provider of the sending site */
+	struct lh_byte_price same_zone;
+	struct lh_byte_price inter_zone;
+	struct lh_inter_region_prices inter_region;
+	struct lh_byte_price inter_continent;
+	struct lh_byte_price oceania;
+	char *source;
+};
+
+struct lh_storage_price {
+	char *name;
+	struct lh_byte_price egress;
+	struct lh_byte_price storage_per_month;
+	char *source;
+};
+
+struct lh_prices {
+	char *name;
+	char *date;
+	char *source;
+	struct lh_vm_price *vm;
+	size_t n_vm;
+	struct lh_egress_prices *egress;
+	size_t n_egress;
+	struct lh_storage_price *storage;
+	size_t n_storage;
+};
+
+struct lh_node_spec {
+	char *site;
+	int64_t count;
+	char *machine;
+	struct lh_pos pos;
+};
+
+struct lh_strategy_spec {
+	char *kind;
+	int64_t matchmaking_ns;
+	bool delayed_update;
+};
+
+struct lh_workload {
+	char *model;
+	int mode; /* enum lh_mode */
+	int64_t target_batch;
+	int64_t micro_batch; /* -1: the profile's */
+	struct lh_strategy_spec strategy;
+	char *compress;
+	int64_t epochs;
+};
+
+struct lh_pricing {
+	struct lh_prices catalog;
+	int vm; /* enum lh_vm_pricing: which one the summary shows */
+};
+
+struct lh_run_spec {
+	int clock;
+	int backend;
+	int64_t seed;
+	int segments;
+	int probe;
+	int64_t guest_memory_bytes;
+};
+
+struct lh_published {
+	double throughput_sps; /* wall clock; -1: unknown, as for the next two */
+	double granularity;
+	double comm_s;
+	char *source;
+};
+
+struct lh_data_spec {
+	char *store; /* NULL: loading is not priced */
+};
+
+/* One node as resolved: names and indices of what it is made of. */
+struct lh_node {
+	char *name;        /* "gc-us/0" */
+	size_t site;       /* index into network.sites */
+	const struct lh_machine *machine;
+	const struct lh_profile_entry *profile;
+	const struct lh_host_cost *host;
+	int64_t micro_batch;
+};
+
+struct lh_scenario {
+	char *name;
+	char *about;
+	struct lh_network network;
+	struct lh_node_spec *node_specs;
+	size_t n_node_specs;
+	struct lh_workload workload;
+	struct lh_data_spec data;
+	struct lh_pricing pricing;
+	struct lh_run_spec run;
+	struct lh_published published;
+	struct lh_machine *machines;
+	size_t n_machines;
+	struct lh_model *models;
+	size_t n_models;
+	struct lh_profile *profiles;
+	size_t n_profiles;
+
+	/* resolved */
+	struct lh_node *nodes; /* rank = index; the nodes of one site stand together */
+	size_t n_nodes;
+	const struct lh_model *model;
+	json_t *resolved; /* the whole document, every file replaced by its content */
+	struct lh_yaml *tree; /* the same as read; positions in the structs point into it */
+};
+
+/* Whether a path holds from one site to another. */
+bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);
+
+/* The path from one site to another (the same: inside it), or NULL. */
+const struct lh_path_spec *lh_path_spec_find(const struct lh_network *network, const char *from,
+					     const char *to);
+
+/* How far data goes, for its price. */
+enum lh_egress_class {
+	LH_EGRESS_SAME_ZONE,
+	LH_EGRESS_INTER_ZONE,
+	LH_EGRESS_INTER_REGION,
+	LH_EGRESS_INTER_CONTINENT,
+	LH_EGRESS_OCEANIA,
+	LH_EGRESS_ON_PREMISE,
+	LH_N_EGRESS_CLASSES,
+};
+
+/* "same-zone" ... as in cost.csv. */
+const char *lh_egress_class_name(enum lh_egress_class class);
+
+/* The class of data sent from one site to another (docs/formats.md has the rule). */
+enum lh_egress_class lh_egress_class_of(const struct lh_site *from, const struct lh_site *to);
+
+/*
+ * The price of data from one site to another in a catalog: *ret_price and, borrowed, its
+ * source. An absent price of an on-premise sender is 0. LH_EINPUT where the provider or
+ * the class has no price.
+ */
+int lh_egress_price_find(const struct lh_prices *prices, const struct lh_site *from,
+			 const struct lh_site *to, struct lh_byte_price *ret_price,
+			 const char **ret_source, struct lh_error *err);
+
+/* The VM price of a machine at a site: the entry for that site, else the one for all sites,
+ * else NULL. */
+const struct lh_vm_price *lh_vm_price_find(const struct lh_prices *prices, const char *machine,
+					   const char *site);
+
+/* The storage price called name, or NULL. */
+const struct lh_storage_price *lh_storage_price_find(const struct lh_prices *prices,
+						     const char *name);
+
+/* A change to a scenario from the command line: `workload.epochs=2`, in order given. */
+struct lh_override {
+	const char *path;
+	const char *value;
+};
+
+/*
+ * Reads a scenario: file is a path, or the id of an experiment of a suite in the catalog
+ * ("A-8-cv"). catalog_dir is the installed catalog folder. All that is wrong goes to diag
+ * (LH_EINPUT then); a file that cannot be read gives LH_EINPUT too, in err.
+ * *ret_scenario is owned by the caller.
+ */
+int lh_scenario_read(const char *file, const char *catalog_dir,
+		     const struct lh_override *overrides, size_t n_overrides,
+		     struct lh_scenario **ret_scenario, struct lh_diag *diag,
+		     struct lh_error *err);
+
+/* The same from a resolved document (run.json's "scenario"); file names it in messages. */
+int lh_scenario_from_json(const char *file, json_t *resolved, struct lh_scenario **ret_scenario,
+			  struct lh_diag *diag, struct lh_error *err);
+
+void lh_scenario_free(struct lh_scenario *scenario);
+
+/* Changes the seed, in the resolved document too. */
+void lh_scenario_set_seed(struct lh_scenario *scenario, int64_t seed);
+
+/* One experiment of a suite. */
+struct lh_experiment {
+	char *id;
+	char *about;
+	struct lh_published published;
+};
+
+struct lh_suite {
+	char *name;
+	char *about;
+	struct lh_experiment *experiments;
+	size_t n_experiments;
+};
+
+/* Reads the suite experiments/NAME.yaml of the catalog: ids in the file's order. */
+int lh_suite_read(const char *name, const char *catalog_dir, struct lh_suite **ret_suite,
+		  struct lh_diag *diag, struct lh_error *err);
+void lh_suite_free(struct lh_suite *suite);
+
+/* The JSON Schema (draft-07) of a scenario file, from the field tables; owned by the caller. */
+json_t *lh_scenario_schema(void);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job reader: a right job, and one wrong thing at a time. */
+#include "trainer/job.h"
+
+#include <string.h>
+
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "tests/unit/test.h"
+#include "trainer/strategy/strategy.h"
+
+#define RANK(n)                                                                                \
+	"{\"node\": \"gc-us/" n "\", \"site\": \"gc-us\", \"address\": \"10.64.0." n           \
+	"\", \"port\": 29500, \"micro_batch\": 32, \"samples_per_s\": 36.9,"                   \
+	" \"variation_ratio\": 0.01, \"accumulate_ns\": 40000000,"                             \
+	" \"averaging_bps\": 646000000, \"apply_ns\": 0}"
+
+static const char right[] =
+	"{\"format\": \"longhaul-trainer-job/1\", \"seed\": 1, \"mode\": \"replay\","
+	" \"model\": \"convnext-large\", \"parameters\": 197767336, \"target_batch\": 32768,"
+	" \"epochs\": 4, \"compress\": \"fp16\","
+	" \"strategy\": {\"kind\": \"butterfly\", \"matchmaking_ns\": 5000000000,"
+	" \"delayed_update\": true}, \"start_timeout_ns\": 30000000000,"
+	" \"ranks\": [" RANK("1") ", " RANK("2") "]}";
+
+/* right with the first `from` replaced by `to`; owned by the caller. */
+static char *changed(const char *from, const char *to)
+{
+	const char *at = strstr(right, from);
+
+	assert_non_null(at);
+	return lh_strf("%.*s%s%s", (int)(at - right), right, to, at + strlen(from));
+}
+
+static void test_a_right_job_is_read(void **state)
+{
+	struct lh_error err = {0};
+	struct lh_job job;
+
+	(void)state;
+	assert_int_equal(lh_job_parse(right, strlen(right), "job", &job, &err), 0);
+	assert_int_equal(job.n_ranks, 2);
+	assert_true(job.parameters == 197767336 && job.target_batch == 32768);
+	assert_int_equal(job.epochs, 4);
+	assert_ptr_equal(job.compress, &lh_compress_fp16);
+	assert_ptr_equal(job.strategy, &lh_strategy_butterfly);
+	assert_true(job.matchmaking_ns == 5000000000 && job.delayed_update);
+	assert_string_equal(job.ranks[1].node, "gc-us/2");
+	assert_int_equal(job.ranks[1].socket_address.ss_family, AF_INET);
+	assert_near(job.ranks[1].samples_per_s, 36.9, 0.0);
+	assert_true(job.ranks[1].averaging_bps == 646000000);
+	lh_job_done(&job);
+}
+
+static void test_the_hash_ignores_spaces_but_no_value(void **state)
+{
+	static const char *const from[] = {"\"seed\": 1", "\"seed\": 1"};
+	static const char *const to[] = {"\"seed\":  1", "\"seed\": 2"};
+	struct lh_job job, other;
+
+	(void)state;
+	assert_int_equal(lh_job_parse(right, strlen(right), "job", &job, NULL), 0);
+	for (size_t i = 0; i < N_ELEMENTS(from); i++) {
+		lh_cleanup_free char *text = changed(from[i], to[i]);
+
+		assert_int_equal(lh_job_parse(text, strlen(text), "job", &other, NULL), 0);
+		assert_true((job.hash == other.hash) == (i == 0));
+		lh_job_done(&other);
+	}
+	lh_job_done(&job);
+}
+
+static void test_wrong_values_are_refused_by_key(void **state)
+{
+	static const struct {
+		const char *from, *to, *message;
+	} cases[] = {
+		{"job/1", "job/2", "format: expected"},
+		{"\"seed\": 1", "\"seed\": -1", "seed: -1; expected 0 to"},
+		{"\"seed\": 1", "\"seed\": 1.5", "seed: not an integer"},
+		{"\"seed\": 1,", "", "seed: missing"},
+		{"\"seed\": 1", "\"seed\": 1, \"sead\": 2", "sead: unknown key"},
+		{"\"seed\": 1", "\"seed\": 1, \"seed\": 2", "duplicate"},
+		{"replay", "dream", "mode: expected \"replay\""},
+		{"convnext-large", "", "model: expected 1 to 127 bytes"},
+		{"197767336", "0", "parameters: 0; expected 1 to"},
+		{"197767336", "99999999999999", "parameters: 99999999999999; expected"},
+		{"32768", "0", "target_batch: 0"},
+		{"\"epochs\": 4", "\"epochs\": 0", "epochs: 0"},
+		{"fp16", "fp61", "compress: no compressor \"fp61\""},
+		{"butterfly", "moth", "strategy.kind: no strategy \"moth\""},
+		{"5000000000", "-5", "strategy.matchmaking_ns: -5"},
+		{"true", "1", "strategy.delayed_update: expected true or false"},
+		{"30000000000", "0", "start_timeout_ns: 0"},
+		{"10.64.0.1", "localhost", "ranks[0].address: expected an IPv4"},
+		{"10.64.0.1", "10.64.0.2", "ranks[0] and ranks[1]: both at 10.64.0.2 port 29500"},
+		{"29500", "0", "ranks[0].port: 0; expected 1 to 65535"},
+		{"29500", "65536", "ranks[0].port: 65536"},
+		{"\"micro_batch\": 32", "\"micro_batch\": 0", "ranks[0].micro_batch: 0"},
+		{"36.9", "0", "ranks[0].samples_per_s: 0; expected"},
+		{"36.9", "\"fast\"", "ranks[0].samples_per_s: not a number"},
+		{"0.01", "0.5", "ranks[0].variation_ratio: 0.5; expected 0 to 0.33"},
+		{"40000000", "-1", "ranks[0].accumulate_ns: -1"},
+		{"646000000", "-1", "ranks[0].averaging_bps: -1"},
+		{"\"apply_ns\": 0", "\"apply_ns\": 1e3", "ranks[0].apply_ns: not an integer"},
+		{RANK("1"), "7", "ranks[0].: expected a mapping"},
+		{"[" RANK("1") ", " RANK("2") "]", "[]", "ranks: expected an array of 1 to 128"},
+		{"\"ranks\": [", "\"ranks\": ", "job:"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		lh_cleanup_free char *text = changed(cases[i].from, cases[i].to);
+		struct lh_error err = {0};
+		struct lh_job job;
+
+		assert_int_equal(lh_job_parse(text, strlen(text), "job", &job, &err), LH_EINPUT);
+		if (!strstr(err.message, cases[i].message) ||
+		    strncmp(err.message, "job:", 4) != 0)
+			fail_msg("\"%s\" does not say \"%s\"", err.message, cases[i].message);
+	}
+}
+
+static void test_every_cut_of_a_job_is_refused(void **state)
+{
+	struct lh_job job;
+
+	(void)state;
+	for (size_t size = 0; size < strlen(right); size++)
+		assert_int_equal(lh_job_parse(right, size, "job", &job, NULL), LH_EINPUT);
+}
+
+static void test_a_missing_file_is_named(void **state)
+{
+	struct lh_error err = {0};
+	struct lh_job job;
+
+	(void)state;
+	assert_int_equal(lh_job_read("/nonexistent/job.json", &job, &err), LH_ESYS);
+	assert_non_null(strstr(err.message, "/nonexistent/job.json"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_right_job_is_read),
+		cmocka_unit_test(test_the_hash_ignores_spaces_but_no_value),
+		cmocka_unit_test(test_wrong_values_are_refused_by_key),
+		cmocka_unit_test(test_every_cut_of_a_job_is_refused),
+		cmocka_unit_test(test_a_missing_file_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

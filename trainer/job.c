@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the trainer's job. Every key is required, none other is allowed, every value has
+ * its bounds. See job.h.
+ */
+#include "trainer/job.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cleanup.h"
+#include "core/file.h"
+#include "trainer/clock.h"
+#include "trainer/strategy/strategy.h"
+
+#define JOB_FORMAT "longhaul-trainer-job/1"
+
+enum { JOB_FILE_MAX_BYTES = 16 << 20 };
+
+static const int64_t HOUR_NS = 3600 * LH_NS_PER_S;
+
+/* One mapping of the document while it is read. */
+struct section {
+	const json_t *object;
+	const char *file;
+	char path[64];  /* "" or "ranks[3]." */
+	size_t n_read;  /* keys asked for so far */
+	struct lh_error *err;
+};
+
+static int bad(const struct section *s, const char *key, const char *what)
+{
+	return lh_fail(s->err, LH_EINPUT, 0, "%s: %s%s: %s", s->file, s->path, key, what);
+}
+
+static const json_t *get(struct section *s, const char *key)
+{
+	const json_t *value = json_object_get(s->object, key);
+
+	if (value)
+		s->n_read++;
+	else
+		bad(s, key, "missing");
+	return value;
+}
+
+static int get_integer(struct section *s, const char *key, int64_t min, int64_t max, int64_t *ret)
+{
+	const json_t *value = get(s, key);
+	int64_t number;
+
+	if (!value)
+		return LH_EINPUT;
+	if (!json_is_integer(value))
+		return bad(s, key, "not an integer");
+	number = json_integer_value(value);
+	if (number < min || number > max)
+		return lh_fail(s->err, LH_EINPUT, 0,
+			       "%s: %s%s: %" PRId64 "; expected %" PRId64 " to %" PRId64, s->file,
+			       s->path, key, number, min, max);
+	*ret = number;
+	return 0;
+}
+
+static int get_number(struct section *s, const char *key, double min, double max, double *ret)
+{
+	const json_t *value = get(s, key);
+	double number;
+
+	if (!value)
+		return LH_EINPUT;
+	if (!json_is_number(value))
+		return bad(s, key, "not a number");
+	number = json_number_value(value);
+	if (!isfinite(number) || number < min || number > max)
+		return lh_fail(s->err, LH_EINPUT, 0, "%s: %s%s: %g; expected %g to %g", s->file,
+			       s->path, key, number, min, max);
+	*ret = number;
+	return 0;
+}
+
+static int get_string(struct section *s, const char *key, const char **ret)
+{
+	const json_t *value = get(s, key);
+
+	if (!value)
+		return LH_EINPUT;
+	if (!json_is_string(value))
+		return bad(s, key, "not a string");
+	*ret = json_string_value(value);
+	if (!**ret || strlen(*ret) >= LH_JOB_NAME_MAX)
+		return bad(s, key, "expected 1 to 127 bytes");
+	return 0;
+}
+
+static int get_name(struct section *s, const char *key, char ret[static LH_JOB_NAME_MAX])
+{
+	const char *text;
+	int rc = get_string(s, key, &text);
+
+	if (rc == 0)
+		memcpy(ret, text, strlen(text) + 1);
+	return rc;
+}
+
+static int get_boolean(struct section *s, const char *key, bool *ret)
+{
+	const json_t *value = get(s, key);
+
+	if (!value)
+		return LH_EINPUT;
+	if (!json_is_boolean(value))
+		return bad(s, key, "expected true or false");
+	*ret = json_is_true(value);
+	return 0;
+}
+
+/* Refuses keys that nobody asked for. */
+static int check_all_read(const struct section *s, const char *const known[])
+{
+	const char *key;
+	const json_t *value;
+
+	if (json_object_size(s->object) == s->n_read)
+		return 0;
+	json_object_foreach((json_t *)(uintptr_t)s->object, key, value) {
+		size_t i = 0;
+
+		while (known[i] && strcmp(known[i], key) != 0)
+			i++;
+		if (!known[i])
+			return bad(s, key, "unknown key");
+	}
+	return 0;
+}
+
+static int parse_address(struct section *s, struct lh_job_rank *rank)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&rank->socket_address;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&rank->socket_address;
+	int64_t port;
+	int rc;
+
+	if ((rc = get_name(s, "address", rank->address)) ||
+	    (rc = get_integer(s, "port", 1, UINT16_MAX, &port)))
+		return rc;
+	rank->port = (uint16_t)port;
+	if (inet_pton(AF_INET, rank->address, &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(rank->port);
+		rank->socket_address_size = sizeof(*v4);
+		return 0;
+	}
+	if (inet_pton(AF_INET6, rank->address, &v6->sin6_addr) == 1) {
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = htons(rank->port);
+		rank->socket_address_size = sizeof(*v6);
+		return 0;
+	}
+	return bad(s, "address", "expected an IPv4 or IPv6 address in numbers");
+}
+
+static int parse_rank(struct section *s, struct lh_job_rank *rank)
+{
+	static const char *const known[] = {"node", "site", "address", "port", "micro_batch",
+					    "samples_per_s", "variation_ratio", "accumulate_ns",
+					    "averaging_bps", "apply_ns", NULL};
+	int64_t micro_batch, averaging_bps;
+	int rc;
+
+	/* Three sigma below the mean a micro-batch must still take some time. */
+	if ((rc = get_name(s, "node", rank->node)) || (rc = get_name(s, "site", rank->site)) ||
+	    (rc = parse_address(s, rank)) ||
+	    (rc = get_integer(s, "micro_batch", 1, 1000000, &micro_batch)) ||
+	    (rc = get_number(s, "samples_per_s", 1e-3, 1e8, &rank->samples_per_s)) ||
+	    (rc = get_number(s, "variation_ratio", 0, 0.33, &rank->variation_ratio)) ||
+	    (rc = get_integer(s, "accumulate_ns", 0, HOUR_NS, &rank->accumulate_ns)) ||
+	    (rc = get_integer(s, "averaging_bps", 0, INT64_C(100000000000000), &averaging_bps)) ||
+	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)))
+		return rc;
+	rank->micro_batch = (uint32_t)micro_batch;
+	rank->averaging_bps = (uint64_t)averaging_bps;
+	return check_all_read(s, known);
+}
+
+static int check_addresses_differ(struct section *s, const struct lh_job *job)
+{
+	for (uint32_t i = 0; i < job->n_ranks; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (job->ranks[i].port == job->ranks[j].port &&
+			    strcmp(job->ranks[i].address, job->ranks[j].address) == 0)
+				return lh_fail(s->err, LH_EINPUT, 0,
+					       "%s: ranks[%u] and ranks[%u]: both at %s port %u",
+					       s->file, j, i, job->ranks[i].address,
+					       job->ranks[i].port);
+	return 0;
+}
+
+static int parse_ranks(struct section *s, struct lh_job *job)
+{
+	const json_t *array = get(s, "ranks");
+	size_t n;
+	int rc;
+
+	if (!array)
+		return LH_EINPUT;
+	n = json_array_size(array);
+	if (!json_is_array(array) || n < 1 || n > LH_JOB_RANKS_MAX)
+		return bad(s, "ranks", "expected an array of 1 to 128 ranks");
+	job->ranks = calloc(n, sizeof(*job->ranks));
+	if (!job->ranks)
+		return lh_fail(s->err, LH_ESYS, 0, "%s: out of memory", s->file);
+	job->n_ranks = (uint32_t)n;
+	for (size_t i = 0; i < n; i++) {
+		struct section rank = {.object = json_array_get(array, i), .file = s->file,
+				       .err = s->err};
+
+		snprintf(rank.path, sizeof(rank.path), "ranks[%zu].", i);
+		if (!json_is_object(rank.object))
+			return bad(&rank, "", "expected a mapping");
+		if ((rc = parse_rank(&rank, &job->ranks[i])))
+			return rc;
+	}
+	return check_addresses_differ(s, job);
+}
+
+static int parse_strategy(struct section *s, struct lh_job *job)
+{
+	static const char *const known[] = {"kind", "matchmaking_ns", "delayed_update", NULL};
+	struct section inner = {.object = get(s, "strategy"), .file = s->file,
+				.path = "strategy.", .err = s->err};
+	const char *kind;
+	int rc;
+
+	if (!inner.object)
+		return LH_EINPUT;
+	if (!json_is_object(inner.object))
+		return bad(s, "strategy", "expected a mapping");
+	if ((rc = get_string(&inner, "kind", &kind)))
+		return rc;
+	job->strategy = lh_strategy_find(kind);
+	if (!job->strategy)
+		return lh_fail(s->err, LH_EINPUT, 0, "%s: strategy.kind: no strategy \"%s\"",
+			       s->file, kind);
+	if ((rc = get_integer(&inner, "matchmaking_ns", 0, HOUR_NS, &job->matchmaking_ns)) ||
+	    (rc = get_boolean(&inner, "delayed_update", &job->delayed_update)))
+		return rc;
+	return check_all_read(&inner, known);
+}
+
+/* The format, the mode and the compressor: keys with a fixed set of words. */
+static int parse_words(struct section *s, struct lh_job *job)
+{
+	const char *text;
+	int rc;
+
+	if ((rc = get_string(s, "format", &text)))
+		return rc;
+	if (strcmp(text, JOB_FORMAT) != 0)
+		return bad(s, "format", "expected \"" JOB_FORMAT "\"");
+	if ((rc = get_string(s, "mode", &text)))
+		return rc;
+	if (strcmp(text, "replay") != 0)
+		return bad(s, "mode", "expected \"replay\"");
+	if ((rc = get_string(s, "compress", &text)))
+		return rc;
+	job->compress = lh_compress_find(text);
+	if (!job->compress)
+		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress: no compressor \"%s\"", s->file,
+			       text);
+	return 0;
+}
+
+static int parse_document(struct section *s, struct lh_job *job)
+{
+	static const char *const known[] = {"format", "seed", "mode", "model", "parameters",
+					    "target_batch", "epochs", "compress", "strategy",
+					    "start_timeout_ns", "ranks", NULL};
+	int64_t seed, parameters, target_batch, epochs;
+	int rc;
+
+	if ((rc = parse_words(s, job)) || (rc = get_integer(s, "seed", 0, INT64_MAX, &seed)) ||
+	    (rc = get_name(s, "model", job->model)) ||
+	    (rc = get_integer(s, "parameters", 1, INT64_C(1000000000000), &parameters)) ||
+	    (rc = get_integer(s, "target_batch", 1, INT64_C(1000000000), &target_batch)) ||
+	    (rc = get_integer(s, "epochs", 1, 1000000, &epochs)) || (rc = parse_strategy(s, job)) ||
+	    (rc = get_integer(s, "start_timeout_ns", LH_NS_PER_MS, HOUR_NS,
+			      &job->start_timeout_ns)) ||
+	    (rc = parse_ranks(s, job)))
+		return rc;
+	job->seed = (uint64_t)seed;
+	job->parameters = (uint64_t)parameters;
+	job->target_batch = (uint64_t)target_batch;
+	job->epochs = (uint32_t)epochs;
+	return check_all_read(s, known);
+}
+
+/* FNV-1a of the document with sorted keys and no white space. */
+static int hash_document(const json_t *document, uint64_t *ret_hash)
+{
+	lh_cleanup_free char *text = json_dumps(document, JSON_COMPACT | JSON_SORT_KEYS);
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	if (!text)
+		return -1;
+	for (const char *c = text; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+	*ret_hash = hash;
+	return 0;
+}
+
+int lh_job_parse(const char *text, size_t size, const char *name, struct lh_job *ret_job,
+		 struct lh_error *err)
+{
+	json_error_t where;
+	lh_cleanup_json json_t *document = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
+	struct section top = {.object = document, .file = name, .err = err};
+	struct lh_job job = {0};
+	int rc;
+
+	if (!document)
+		return lh_fail(err, LH_EINPUT, 0, "%s:%d:%d: %s", name, where.line, where.column,
+			       where.text);
+	if (!json_is_object(document))
+		return lh_fail(err, LH_EINPUT, 0, "%s: expected a mapping", name);
+	rc = parse_document(&top, &job);
+	if (rc == 0 && hash_document(document, &job.hash))
+		rc = lh_fail(err, LH_ESYS, 0, "%s: out of memory", name);
+	if (rc) {
+		lh_job_done(&job);
+		return rc;
+	}
+	*ret_job = job;
+	return 0;
+}
+
+int lh_job_read(const char *path, struct lh_job *ret_job, struct lh_error *err)
+{
+	lh_cleanup_free char *text = NULL;
+	size_t size;
+	int rc = lh_file_read(path, JOB_FILE_MAX_BYTES, &text, &size, err);
+
+	return rc ? rc : lh_job_parse(text, size, path, ret_job, err);
+}
+
+void lh_job_done(struct lh_job *job)
+{
+	free(job->ranks);
+	memset(job, 0, sizeof(*job));
+}

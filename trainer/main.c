@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command `longhaul-trainer`: one rank of a training. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "trainer/compress/compress.h"
+#include "trainer/job.h"
+#include "trainer/strategy/strategy.h"
+#include "trainer/trainer.h"
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unknown"
+#endif
+
+struct options {
+	const char *job_path;
+	const char *events_path;
+	const char *rank;
+};
+
+enum { OPTION_JOB = 1, OPTION_RANK, OPTION_EVENTS, OPTION_HELP, OPTION_VERSION };
+
+static void print_help(void)
+{
+	printf("usage: longhaul-trainer --job FILE --rank R --events FILE\n\n"
+	       "Runs one rank of a training and writes what happens as JSON Lines.\n\n"
+	       "  --job FILE      what all ranks do together, JSON\n"
+	       "  --rank R        which of its ranks this is, from 0\n"
+	       "  --events FILE   where to write, anew\n"
+	       "  --help, --version\n\nstrategies:\n");
+	for (size_t i = 0; lh_strategies[i]; i++)
+		printf("  %-14s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
+	printf("\ncompressors:\n");
+	for (size_t i = 0; lh_compressors[i]; i++)
+		printf("  %-14s  %s\n", lh_compressors[i]->name, lh_compressors[i]->doc);
+	printf("\nExit status: 0 done, 1 failed, 2 wrong usage, 3 wrong job.\n");
+}
+
+/* 0 to go on, 1 when done with success, or an LH_E code. */
+static int read_options(int argc, char **argv, struct options *ret_options, struct lh_error *err)
+{
+	static const struct option options[] = {
+		{"job", required_argument, NULL, OPTION_JOB},
+		{"rank", required_argument, NULL, OPTION_RANK},
+		{"events", required_argument, NULL, OPTION_EVENTS},
+		{"help", no_argument, NULL, OPTION_HELP},
+		{"version", no_argument, NULL, OPTION_VERSION},
+		{0},
+	};
+	int option;
+
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case OPTION_JOB:
+			ret_options->job_path = optarg;
+			break;
+		case OPTION_RANK:
+			ret_options->rank = optarg;
+			break;
+		case OPTION_EVENTS:
+			ret_options->events_path = optarg;
+			break;
+		case OPTION_HELP:
+			print_help();
+			return 1;
+		case OPTION_VERSION:
+			printf("longhaul-trainer %s\n", PACKAGE_VERSION);
+			return 1;
+		default:
+			return lh_fail(err, LH_EUSAGE, 0, "%s: unknown, or its value is missing",
+				       argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		return lh_fail(err, LH_EUSAGE, 0, "%s: unexpected", argv[optind]);
+	if (!ret_options->job_path || !ret_options->rank || !ret_options->events_path)
+		return lh_fail(err, LH_EUSAGE, 0, "--job, --rank and --events are all needed");
+	return 0;
+}
+
+static int parse_rank(const char *text, uint32_t n_ranks, uint32_t *ret_rank, struct lh_error *err)
+{
+	char *end;
+	unsigned long rank;
+
+	errno = 0;
+	rank = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || rank >= n_ranks)
+		return lh_fail(err, LH_EUSAGE, 0, "--rank %s: expected 0 to %" PRIu32, text,
+			       n_ranks - 1);
+	*ret_rank = (uint32_t)rank;
+	return 0;
+}
+
+static int run(const struct options *options, struct lh_error *err)
+{
+	struct lh_job job;
+	uint32_t rank = 0;
+	int rc = lh_job_read(options->job_path, &job, err);
+
+	if (rc)
+		return rc;
+	rc = parse_rank(options->rank, job.n_ranks, &rank, err);
+	if (rc == 0)
+		rc = lh_trainer_run(&job, rank, options->events_path, err);
+	lh_job_done(&job);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {0};
+	struct lh_error err = {0};
+	int rc = read_options(argc, argv, &options, &err);
+
+	if (rc == 1)
+		return fflush(stdout) ? 1 : 0;
+	/* The default of 50 us would show in every measured time. */
+	prctl(PR_SET_TIMERSLACK, 1UL);
+	if (rc == 0)
+		rc = run(&options, &err);
+	if (rc == 0)
+		return 0;
+	fprintf(stderr, "longhaul-trainer: %s\n", err.message);
+	if (err.code == LH_EUSAGE)
+		fprintf(stderr, "longhaul-trainer --help tells more\n");
+	return lh_error_exit_status(&err);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strategy `butterfly`: averaging as Hivemind does it, all to all. Every rank owns a shard.
+ * Phase 0 (reduce-scatter) sends each other rank its shard of this rank's gradients; the
+ * owner averages; phase 1 (all-gather) sends the averaged shard to all others. A rank sends
+ * parameters + (n - 2) x shard elements, all ranks together 2 (n - 1) x parameters.
+ *
+ * The host's work (serialising, reducing) takes sent bytes x 8 / averaging_bps: half of it
+ * before each phase's sending, so that it adds to the transfers. A rank begins phase 1 when
+ * it has all of phase 0; there is no barrier.
+ *
+ * Only the slices of sample.h are real numbers, and every rank checks all of them.
+ * Source: Hivemind, hivemind/averaging/allreduce.py; arXiv 2306.03163, section 3.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cleanup.h"
+#include "trainer/clock.h"
+#include "trainer/strategy/sample.h"
+#include "trainer/strategy/shard.h"
+#include "trainer/strategy/strategy.h"
+#include "trainer/transport/bulk.h"
+
+enum phase { REDUCE_SCATTER, ALL_GATHER, N_PHASES };
+
+struct butterfly {
+	struct lh_mesh *mesh;
+	struct lh_bulk *bulk;
+	struct lh_sample_layout layout;
+	uint32_t element_bytes;
+	uint64_t sent_bytes; /* payload per averaging */
+	int64_t host_ns;
+	/* In layout->total elements: */
+	float *values;
+	float *sum;
+	uint8_t *mine;     /* own gradients as sent */
+	uint8_t *expected; /* the averages, by own reckoning, as sent */
+	/* In layout->longest elements: */
+	uint8_t *averaged; /* own shard's */
+};
+
+static uint64_t shard_bytes(const struct butterfly *b, uint32_t shard)
+{
+	return lh_shard_elements(b->mesh->job->parameters, b->mesh->n, shard) * b->element_bytes;
+}
+
+/* bytes x 8 s / bps, in ns. */
+static int64_t host_time_ns(uint64_t bytes, uint64_t bps)
+{
+	return bps ? (int64_t)((unsigned __int128)bytes * 8 * (uint64_t)LH_NS_PER_S / bps) : 0;
+}
+
+static int open_bulk(struct butterfly *b, struct lh_traffic *traffic, struct lh_error *err)
+{
+	lh_cleanup_free struct lh_bulk_config *config = calloc(1, sizeof(*config));
+	uint32_t self = b->mesh->self;
+
+	if (!config)
+		return lh_fail(err, LH_ESYS, ENOMEM, "open strategy butterfly");
+	config->mesh = b->mesh;
+	config->traffic = traffic;
+	config->n_phases = N_PHASES;
+	config->n_epochs = b->mesh->job->epochs;
+	config->head_bytes_max = b->layout.longest * b->element_bytes;
+	for (uint32_t peer = 0; peer < b->mesh->n; peer++) {
+		config->length[REDUCE_SCATTER][peer] = shard_bytes(b, self);
+		config->head_bytes[REDUCE_SCATTER][peer] =
+			b->layout.elements[self] * b->element_bytes;
+		config->length[ALL_GATHER][peer] = shard_bytes(b, peer);
+		config->head_bytes[ALL_GATHER][peer] = b->layout.elements[peer] * b->element_bytes;
+	}
+	return lh_bulk_open(config, &b->bulk, err);
+}
+
+static void butterfly_close(void *state)
+{
+	struct butterfly *b = state;
+
+	if (!b)
+		return;
+	lh_bulk_close(b->bulk);
+	free(b->values);
+	free(b->sum);
+	free(b->mine);
+	free(b->expected);
+	free(b->averaged);
+	free(b);
+}
+
+static int butterfly_open(struct lh_mesh *mesh, struct lh_traffic *traffic, void **ret_state,
+			  struct lh_error *err)
+{
+	const struct lh_job *job = mesh->job;
+	struct butterfly *b = calloc(1, sizeof(*b));
+	int rc;
+
+	if (!b)
+		return lh_fail(err, LH_ESYS, ENOMEM, "open strategy butterfly");
+	b->mesh = mesh;
+	b->element_bytes = job->compress->bytes_per_element;
+	lh_sample_layout_init(&b->layout, job->parameters, mesh->n);
+	b->sent_bytes = lh_shard_butterfly_elements(job->parameters, mesh->n, mesh->self) *
+			b->element_bytes;
+	b->host_ns = host_time_ns(b->sent_bytes, job->ranks[mesh->self].averaging_bps);
+	b->values = calloc(b->layout.total, sizeof(*b->values));
+	b->sum = calloc(b->layout.total, sizeof(*b->sum));
+	b->mine = calloc(b->layout.total, b->element_bytes);
+	b->expected = calloc(b->layout.total, b->element_bytes);
+	b->averaged = calloc(b->layout.longest, b->element_bytes);
+	if (!b->values || !b->sum || !b->mine || !b->expected || !b->averaged)
+		rc = lh_fail(err, LH_ESYS, ENOMEM, "open strategy butterfly");
+	else
+		rc = open_bulk(b, traffic, err);
+	if (rc) {
+		butterfly_close(b);
+		return rc;
+	}
+	*ret_state = b;
+	return 0;
+}
+
+/* Works out everybody's gradients and the averages that must come of them. */
+static void reckon(struct butterfly *b, uint32_t epoch, const uint64_t *samples, uint64_t total)
+{
+	const struct lh_job *job = b->mesh->job;
+	uint32_t n = b->layout.total;
+
+	memset(b->sum, 0, n * sizeof(*b->sum));
+	for (uint32_t rank = 0; rank < b->mesh->n; rank++) {
+		lh_sample_draw(&b->layout, job->seed, rank, epoch, b->values);
+		job->compress->encode(b->values, n, b->expected);
+		if (rank == b->mesh->self)
+			memcpy(b->mine, b->expected, (size_t)n * b->element_bytes);
+		job->compress->decode(b->expected, n, b->values);
+		lh_sample_add(b->sum, b->values, n, samples[rank]);
+	}
+	lh_sample_divide(b->sum, n, total);
+	job->compress->encode(b->sum, n, b->expected);
+}
+
+/* Posts this phase's transfers, to the next rank first: not all to rank 0 at once. */
+static void post_all(struct butterfly *b, enum phase phase, uint32_t epoch, uint64_t samples)
+{
+	uint32_t n = b->mesh->n, self = b->mesh->self;
+
+	for (uint32_t i = 1; i < n; i++) {
+		uint32_t peer = (self + i) % n;
+		uint32_t shard = phase == REDUCE_SCATTER ? peer : self;
+		struct lh_frame frame = {
+			.type = LH_FRAME_DATA,
+			.rank = (uint16_t)self,
+			.part = (uint16_t)phase,
+			.epoch = epoch,
+			.samples = samples,
+			.length = shard_bytes(b, shard),
+			.head_bytes = b->layout.elements[shard] * b->element_bytes,
+		};
+		const uint8_t *head = phase == ALL_GATHER ? b->averaged :
+			b->mine + (size_t)b->layout.at[shard] * b->element_bytes;
+
+		lh_bulk_post(b->bulk, peer, &frame, head);
+	}
+}
+
+/* Averages the own shard from what all ranks sent, in rank order, into b->averaged. */
+static int reduce(struct butterfly *b, uint32_t epoch, const uint64_t *samples, uint64_t total,
+		  struct lh_error *err)
+{
+	const struct lh_compress_ops *compress = b->mesh->job->compress;
+	uint32_t self = b->mesh->self, n = b->layout.elements[self];
+	const uint8_t *own = b->mine + (size_t)b->layout.at[self] * b->element_bytes;
+
+	memset(b->sum, 0, n * sizeof(*b->sum));
+	for (uint32_t rank = 0; rank < b->mesh->n; rank++) {
+		struct lh_bulk_received got = {.head = own};
+
+		if (rank != self) {
+			got = lh_bulk_received(b->bulk, REDUCE_SCATTER, rank);
+			if (got.frame.samples != samples[rank])
+				return lh_fail(err, LH_ERUN, 0,
+					       "epoch %" PRIu32 ": rank %" PRIu32
+					       " averages %" PRIu64 " samples; reported %" PRIu64,
+					       epoch, rank, got.frame.samples, samples[rank]);
+		}
+		compress->decode(got.head, n, b->values);
+		lh_sample_add(b->sum, b->values, n, samples[rank]);
+	}
+	lh_sample_divide(b->sum, n, total);
+	compress->encode(b->sum, n, b->averaged);
+	return 0;
+}
+
+/* Compares one shard's averages with the own reckoning, bit by bit. */
+static int check_shard(const struct butterfly *b, uint32_t epoch, uint32_t shard,
+		       const uint8_t *got, struct lh_error *err)
+{
+	const struct lh_compress_ops *compress = b->mesh->job->compress;
+	const uint8_t *expected = b->expected + (size_t)b->layout.at[shard] * b->element_bytes;
+
+	for (uint32_t i = 0; i < b->layout.elements[shard]; i++) {
+		size_t at = (size_t)i * b->element_bytes;
+		float is, must;
+
+		if (memcmp(got + at, expected + at, b->element_bytes) == 0)
+			continue;
+		compress->decode(got + at, 1, &is);
+		compress->decode(expected + at, 1, &must);
+		return lh_fail(err, LH_ERUN, 0,
+			       "epoch %" PRIu32 ", shard %" PRIu32 ", element %" PRIu32
+			       ": averaged to %.9g; expected %.9g",
+			       epoch, shard, i, (double)is, (double)must);
+	}
+	return 0;
+}
+
+static int check_all(const struct butterfly *b, uint32_t epoch, uint64_t total,
+		     struct lh_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t shard = 0; rc == 0 && shard < b->mesh->n; shard++) {
+		const uint8_t *got = b->averaged;
+
+		if (shard != b->mesh->self) {
+			struct lh_bulk_received r = lh_bulk_received(b->bulk, ALL_GATHER, shard);
+
+			got = r.head;
+			if (r.frame.samples != total)
+				return lh_fail(err, LH_ERUN, 0,
+					       "epoch %" PRIu32 ": rank %" PRIu32
+					       " averaged %" PRIu64 " samples; expected %" PRIu64,
+					       epoch, shard, r.frame.samples, total);
+		}
+		rc = check_shard(b, epoch, shard, got, err);
+	}
+	return rc;
+}
+
+static int butterfly_average(void *state, uint32_t epoch, const uint64_t *samples,
+			     struct lh_average *ret_average, struct lh_error *err)
+{
+	struct butterfly *b = state;
+	uint32_t self = b->mesh->self;
+	int64_t first_half_ns = b->host_ns / 2;
+	uint64_t total = 0, sent_bytes, received_bytes;
+	int rc;
+
+	for (uint32_t rank = 0; rank < b->mesh->n; rank++)
+		total += samples[rank];
+	assert(total);
+	lh_clock_sleep_until(lh_clock_now_ns() + first_half_ns);
+	reckon(b, epoch, samples, total);
+	post_all(b, REDUCE_SCATTER, epoch, samples[self]);
+	if ((rc = lh_bulk_wait_received(b->bulk, REDUCE_SCATTER, err)) ||
+	    (rc = reduce(b, epoch, samples, total, err)))
+		return rc;
+	lh_bulk_release(b->bulk, REDUCE_SCATTER);
+	lh_clock_sleep_until(lh_clock_now_ns() + b->host_ns - first_half_ns);
+	post_all(b, ALL_GATHER, epoch, total);
+	if ((rc = lh_bulk_wait_received(b->bulk, ALL_GATHER, err)) ||
+	    (rc = lh_bulk_wait_sent(b->bulk, err)) || (rc = check_all(b, epoch, total, err)))
+		return rc;
+	lh_bulk_release(b->bulk, ALL_GATHER);
+	lh_bulk_take_bytes(b->bulk, &sent_bytes, &received_bytes);
+	/* As many come as go: n - 1 times the own shard, and all other shards. */
+	assert(sent_bytes == b->sent_bytes && received_bytes == b->sent_bytes);
+	*ret_average = (struct lh_average){
+		.host_ns = b->host_ns,
+		.payload_sent_bytes = sent_bytes,
+		.payload_received_bytes = received_bytes,
+		.group_samples = total,
+		.checked_elements = b->layout.total,
+	};
+	return 0;
+}
+
+static int butterfly_check(void *state, struct lh_error *err)
+{
+	return lh_bulk_check(((struct butterfly *)state)->bulk, err);
+}
+
+static int butterfly_failure_fd(void *state)
+{
+	return lh_bulk_failure_fd(((struct butterfly *)state)->bulk);
+}
+
+const struct lh_strategy_ops lh_strategy_butterfly = {
+	.name = "butterfly",
+	.doc = "all to all: reduce-scatter, then all-gather (Hivemind)",
+	.open = butterfly_open,
+	.average = butterfly_average,
+	.check = butterfly_check,
+	.failure_fd = butterfly_failure_fd,
+	.close = butterfly_close,
+};
