@@ -26,8 +26,15 @@ struct line {
 
 static int bad_line(const struct line *line, const char *key, const char *expected)
 {
-	return lh_fail(line->err, LH_EINPUT, 0, "%s:%zu: '%s'; expected %s", line->path,
-		       line->number, key, expected);
+	lh_fail(line->err, LH_EINPUT, 0, "%s:%zu: '%s'; expected %s", line->path, line->number, key,
+		expected);
+	return LH_EINPUT;
+}
+
+static int no_memory(const struct line *line)
+{
+	lh_fail(line->err, LH_ESYS, ENOMEM, "read %s", line->path);
+	return LH_ESYS;
 }
 
 /* The integer field key, 0 to max. */
@@ -61,14 +68,14 @@ static int get_epoch(const struct line *line, struct lh_rank_events *rank,
 	int64_t number;
 	int r = get_int(line, "epoch", LH_EVENTS_EPOCHS_MAX, &number);
 
-	if (r < 0)
+	if (r)
 		return r;
 	if ((size_t)number >= rank->n_epochs_room) {
 		size_t room = (size_t)number + 1 + rank->n_epochs_room;
 		struct lh_rank_epoch *grown = reallocarray(rank->epochs, room, sizeof(*grown));
 
 		if (!grown)
-			return lh_fail(line->err, LH_ESYS, ENOMEM, "read %s", line->path);
+			return no_memory(line);
 		memset(grown + rank->n_epochs_room, 0,
 		       (room - rank->n_epochs_room) * sizeof(*grown));
 		rank->epochs = grown;
@@ -102,7 +109,7 @@ static int read_compute(const struct line *line, struct lh_rank_events *rank)
 
 	if (r == 0)
 		r = get_int(line, "samples", COUNT_MAX, &samples);
-	if (r < 0)
+	if (r)
 		return r;
 	epoch->compute_ns += length_ns;
 	epoch->samples += samples;
@@ -145,7 +152,7 @@ static int read_average(const struct line *line, struct lh_rank_events *rank)
 		r = get_int(line, "payload_received_bytes", COUNT_MAX, &received);
 	if (r == 0)
 		r = get_int(line, "group_samples", COUNT_MAX, &samples);
-	if (r < 0)
+	if (r)
 		return r;
 	epoch->has_average = true;
 	epoch->average_ns += length_ns;
@@ -162,7 +169,7 @@ static int read_apply(const struct line *line, struct lh_rank_events *rank)
 	struct lh_rank_apply apply, *grown;
 	int r = get_span(line, "begin_ns", "end_ns", &apply.begin_ns, &apply.end_ns);
 
-	if (r < 0)
+	if (r)
 		return r;
 	if (!json_is_boolean(blocking))
 		return bad_line(line, "blocking", "true or false");
@@ -170,7 +177,7 @@ static int read_apply(const struct line *line, struct lh_rank_events *rank)
 		return 0;
 	grown = reallocarray(rank->applies, rank->n_applies + 1, sizeof(*grown));
 	if (!grown)
-		return lh_fail(line->err, LH_ESYS, ENOMEM, "read %s", line->path);
+		return no_memory(line);
 	rank->applies = grown;
 	rank->applies[rank->n_applies++] = apply;
 	return 0;
@@ -216,16 +223,16 @@ static int read_traffic(const struct line *line, struct lh_rank_events *rank)
 	lh_cleanup_free int64_t *bytes = calloc(line->n_ranks * 2, sizeof(*bytes));
 	int r = get_span(line, "from_ns", "to_ns", &traffic.from_ns, &traffic.to_ns);
 
-	if (r < 0)
+	if (r)
 		return r;
 	grown = bytes ? reallocarray(rank->traffic, rank->n_traffic + 1, sizeof(*grown)) : NULL;
 	if (!grown)
-		return lh_fail(line->err, LH_ESYS, ENOMEM, "read %s", line->path);
+		return no_memory(line);
 	rank->traffic = grown;
 	r = get_by_peer(line, "payload_bytes", bytes);
 	if (r == 0)
 		r = get_by_peer(line, "control_bytes", bytes + line->n_ranks);
-	if (r < 0)
+	if (r)
 		return r;
 	traffic.payload_bytes = lh_steal(&bytes);
 	traffic.control_bytes = traffic.payload_bytes + line->n_ranks;
@@ -240,7 +247,7 @@ static int read_connection(const struct line *line, struct lh_rank_events *rank)
 
 	if (r == 0)
 		r = get_int(line, "timeouts", COUNT_MAX, &timeouts);
-	if (r < 0)
+	if (r)
 		return r;
 	rank->retransmits += retransmits;
 	rank->timeouts += timeouts;
@@ -255,7 +262,7 @@ static int read_error(const struct line *line, struct lh_rank_events *rank)
 		return bad_line(line, "message", "text");
 	free(rank->error);
 	rank->error = strdup(message);
-	return rank->error ? 0 : lh_fail(line->err, LH_ESYS, ENOMEM, "read %s", line->path);
+	return rank->error ? 0 : no_memory(line);
 }
 
 static int read_end(const struct line *line, struct lh_rank_events *rank)
@@ -286,7 +293,7 @@ static int read_line(const struct line *line, size_t rank_number, struct lh_rank
 	if (!name)
 		return bad_line(line, "event", "the name of an event");
 	r = get_int(line, "rank", LH_EVENTS_RANKS_MAX, &rank_read);
-	if (r < 0)
+	if (r)
 		return r;
 	if ((size_t)rank_read != rank_number)
 		return bad_line(line, "rank", "the rank that the file is named after");
@@ -341,7 +348,7 @@ static int read_lines(struct line *line, char *text, size_t size, size_t rank_nu
 				       object ? "not an object" : je.text);
 		line->object = object;
 		r = read_line(line, rank_number, rank);
-		if (r < 0)
+		if (r)
 			return r;
 		p += length + 1;
 	}

@@ -143,12 +143,16 @@ static int read_sample(const struct lh_csv *csv, const int *columns, struct samp
 	return r;
 }
 
-/* Adds what happened on a pair of nodes between two samples. */
+/* Adds what happened on a pair of nodes between two samples. Samples that would repeat the one
+ * before are not in the file, so it happened within the last period before now. */
 static int add_sample(const struct lh_scenario *sc, struct lh_run_traffic *traffic, size_t from,
 		      size_t to, const struct sample *last, const struct sample *now,
 		      struct lh_error *err)
 {
-	struct share share = {last->values[T_NS], now->values[T_NS], {0}};
+	int64_t to_ns = now->values[T_NS];
+	int64_t from_ns =
+		to_ns - last->values[T_NS] > NS_PER_S ? to_ns - NS_PER_S : last->values[T_NS];
+	struct share share = {from_ns, to_ns, {0}};
 	size_t pair = sc->nodes[from].site * traffic->n_sites + sc->nodes[to].site;
 	static const struct {
 		int column;
@@ -194,7 +198,8 @@ static int add_row(const struct lh_scenario *sc, struct lh_run_traffic *traffic,
 		if (now.values[c] < before->values[c])
 			return lh_fail(err, LH_EINPUT, 0, "%s:%zu: %s runs backwards", csv->path,
 				       csv->line, counter_names[c]);
-	if (before->is_known)
+	/* a pair without a sample up to the begin had counted nothing until then */
+	if (before->is_known || now.values[T_NS] > traffic->begin_ns)
 		r = add_sample(sc, traffic, hints[0], hints[1], before, &now, err);
 	*before = now;
 	return r;

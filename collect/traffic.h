@@ -6,7 +6,8 @@
  * An amount that is known for a span of time (a second of the trainer's or the engine's clock) is
  * spread evenly over the seconds since the begin of the training that it overlaps, in whole
  * units, so that sums are exact. A span that reaches over the begin or the end of the training
- * counts as a whole; one outside does not count.
+ * counts as a whole; one outside does not count. A counter's span is the second before its sample,
+ * or less where samples stand closer: what did not change since the last sample is not written.
  */
 #ifndef LH_COLLECT_TRAFFIC_H
 #define LH_COLLECT_TRAFFIC_H

@@ -16,12 +16,15 @@ enum {
 	MEASURED_RTTS = 4,         /* whole round trips: a window-limited stream comes in bursts */
 	MEASURE_FLOOR_NS = 20 * LH_NS_PER_MS,
 	SETTLE_MARGIN_RTTS = 4,
+	CUBIC_FLOOR_NS = 5 * LH_NS_PER_MS,
 };
 
 static const double rtt_ratio_virtual = 0.001, rtt_abs_ms_virtual = 0.05;
 static const double rtt_ratio_real = 0.01, rtt_abs_ms_real = 1;
 /* Several streams at once were published with a wider spread than single ones. */
 static const double stream_ratio = 0.05, few_streams_ratio = 0.07, many_streams_ratio = 0.10;
+/* One measurement of ours may lie this many of their standard deviations from their mean. */
+static const double published_sds = 2;
 static const int few_streams = 10;
 /* Probes that run together leave this share of every network card free. */
 static const double nic_share = 0.8;
@@ -83,17 +86,30 @@ static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_
 	return r;
 }
 
-/* Time until a stream's window is fully open: doubling from the initial window, and a margin. */
+/* Seconds that CUBIC takes back to a window of so many segments after it has left slow start
+ * early (RFC 9438, with its C and beta); on short round trips it is there at once. */
+static double cubic_s(double segments, int64_t rtt_ns)
+{
+	const double c = 0.4, one_minus_beta = 0.3;
+
+	return rtt_ns < CUBIC_FLOOR_NS ? 0 : 1.5 * cbrt(segments * one_minus_beta / c);
+}
+
+/* Time until a stream's window is fully open: doubling from the initial window, a margin, and
+ * where the link and not the window is the limit, CUBIC's approach. */
 static int64_t settle_ns(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
 	double bdp = (double)p->bandwidth_bps / 8 * ((double)rtt / LH_NS_PER_S) /
 		     plan->segment_bytes;
-	double segments = p->clamp_segments && p->clamp_segments < bdp ? p->clamp_segments : bdp;
+	bool by_window = p->clamp_segments && p->clamp_segments < bdp;
+	double segments = by_window ? p->clamp_segments : bdp;
 	double doublings = log2(segments / plan->initial_window_segments + 1);
+	double extra_s = by_window ? 0 : cubic_s(segments, rtt);
 
-	return (int64_t)((doublings + SETTLE_MARGIN_RTTS) * (double)rtt) + MEASURE_FLOOR_NS;
+	return (int64_t)((doublings + SETTLE_MARGIN_RTTS) * (double)rtt + extra_s * LH_NS_PER_S) +
+	       MEASURE_FLOOR_NS;
 }
 
 /* A short measurement between the first nodes of two sites. */
@@ -129,6 +145,10 @@ static int add_stream_row(struct lh_links *links, const struct lh_stream_job *jo
 	row->target = target_bps < 0 ? -1 : target_bps / 1e6;
 	row->achieved = job->achieved_bps / 1e6;
 	row->tolerance_ratio = ratio;
+	if (published && published_sds * (double)published->sd_bps > ratio * target_bps) {
+		row->tolerance_ratio = 0;
+		row->tolerance_abs = published_sds * (double)published->sd_bps / 1e6;
+	}
 	row->published = published ? (double)published->throughput_bps / 1e6 : -1;
 	row->published_source = published ? published->source : NULL;
 	judge(links, row);
@@ -178,6 +198,27 @@ static bool fits(const struct lh_plan *plan, const struct lh_stream_job *job, do
 	return true;
 }
 
+/* Whether a stream on the job's path is limited by its window, so that no queue builds up. */
+static bool is_window_limited(const struct lh_plan *plan, const struct lh_stream_job *job)
+{
+	double link = (double)lh_plan_path_at(plan, job->from, job->to)->bandwidth_bps *
+		      plan->segment_bytes / (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
+
+	return (double)lh_plan_stream_bps(plan, job->from, job->to) < 0.9 * link;
+}
+
+/* Whether one of the chosen jobs would queue before the acknowledgements of this one. */
+static bool is_opposed(const struct lh_plan *plan, const struct lh_stream_job *job,
+		       const struct lh_stream_job *chosen, size_t n_chosen)
+{
+	for (size_t i = 0; i < n_chosen; i++)
+		if (plan->nodes[chosen[i].from].site == plan->nodes[job->to].site &&
+		    plan->nodes[chosen[i].to].site == plan->nodes[job->from].site &&
+		    !is_window_limited(plan, job))
+			return true;
+	return false;
+}
+
 /* Runs as many jobs at once as fit, until all are done. */
 static int run_in_rounds(struct lh_net *net, const struct lh_plan *plan,
 			 struct lh_stream_job *jobs, size_t n_jobs, struct lh_error *err)
@@ -193,7 +234,8 @@ static int run_in_rounds(struct lh_net *net, const struct lh_plan *plan,
 		for (size_t i = done; i < n_jobs; i++) {
 			struct lh_stream_job job = jobs[i];
 
-			if (!fits(plan, &job, load, load + plan->n_nodes))
+			if (is_opposed(plan, &job, jobs + done, chosen - done) ||
+			    !fits(plan, &job, load, load + plan->n_nodes))
 				continue;
 			jobs[i] = jobs[chosen];
 			jobs[chosen++] = job;

@@ -112,7 +112,10 @@ int lh_settings_node(const struct lh_plan *plan, size_t i, json_t *pinned, struc
 	char rmem[96], wmem[96];
 	int r;
 
-	snprintf(rmem, sizeof(rmem), "4096 131072 %lld", (long long)tcp->rmem_max_bytes);
+	/* Receive buffers begin at their maximum: growing them takes a connection anything from
+	 * one to many seconds, and the stream window is bounded elsewhere. */
+	snprintf(rmem, sizeof(rmem), "4096 %lld %lld", (long long)tcp->rmem_max_bytes,
+		 (long long)tcp->rmem_max_bytes);
 	snprintf(wmem, sizeof(wmem), "4096 16384 %lld", (long long)tcp->wmem_max_bytes);
 	r = write_setting(pinned, section, "net/ipv4/tcp_congestion_control",
 			  tcp->congestion_control, err);

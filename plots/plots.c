@@ -17,7 +17,7 @@
 #include "core/file.h"
 #include "plots/plots_internal.h"
 
-enum { TEMPLATE_MAX_BYTES = 1 << 20, STDERR_MAX = 600, NO_GNUPLOT = 127, N_PLOTS = 5 };
+enum { TEMPLATE_MAX_BYTES = 1 << 20, STDERR_MAX = 600, N_PLOTS = 5 };
 
 const struct lh_plot lh_plots[N_PLOTS + 1] = {
 	{"throughput", "Throughput of the group per epoch, beside what the ranks reach without "
@@ -236,18 +236,26 @@ static int write_plot(const struct lh_plot_run *run, const char *folder, const c
 	return r < 0 ? r : 1;
 }
 
+/* The pipes of a gnuplot: what it says, and why it could not be started (errno). */
+struct pipes {
+	int said[2];
+	int failed[2];
+};
+
 /* In the child: never returns. */
-static void exec_gnuplot(const char *folder, char **argv, int stderr_fd, pid_t parent)
+static void exec_gnuplot(const char *folder, char **argv, const struct pipes *pipes, pid_t parent)
 {
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int why;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || null_fd < 0 || chdir(folder) < 0)
-		_exit(1);
-	if (dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 || dup2(stderr_fd, 2) < 0)
-		_exit(1);
-	execvp(argv[0], argv);
-	_exit(errno == ENOENT ? NO_GNUPLOT : 126);
+	if (getppid() == parent && null_fd >= 0 && chdir(folder) == 0 && dup2(null_fd, 0) >= 0 &&
+	    dup2(null_fd, 1) >= 0 && dup2(pipes->said[1], 2) >= 0)
+		execvp(argv[0], argv);
+	why = errno;
+	if (write(pipes->failed[1], &why, sizeof(why)) < 0)
+		_exit(2);
+	_exit(1);
 }
 
 /* Reads all of fd; keeps the first bytes in text. */
@@ -263,34 +271,64 @@ static void read_stderr(int fd, char *text, size_t n_text)
 	text[used] = '\0';
 }
 
+static void close_pair(int *fds)
+{
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* Starts gnuplot and waits for it: its wait status, what it said, and 0 or why exec failed. */
+static int run_child(const char *folder, char **argv, char *said, size_t n_said, int *ret_status,
+		     int *ret_why, struct lh_error *err)
+{
+	pid_t parent = getpid(), child;
+	struct pipes pipes;
+	int r = 0;
+
+	if (pipe2(pipes.said, O_CLOEXEC) < 0)
+		return lh_fail(err, LH_ESYS, errno, "run gnuplot");
+	if (pipe2(pipes.failed, O_CLOEXEC) < 0) {
+		r = lh_fail(err, LH_ESYS, errno, "run gnuplot");
+		close_pair(pipes.said);
+		return r;
+	}
+	child = fork();
+	if (child == 0)
+		exec_gnuplot(folder, argv, &pipes, parent);
+	if (child < 0) {
+		r = lh_fail(err, LH_ESYS, errno, "run gnuplot");
+		close_pair(pipes.said);
+		close_pair(pipes.failed);
+		return r;
+	}
+	close(pipes.said[1]);
+	close(pipes.failed[1]);
+	read_stderr(pipes.said[0], said, n_said);
+	if (read(pipes.failed[0], ret_why, sizeof(*ret_why)) != (ssize_t)sizeof(*ret_why))
+		*ret_why = 0;
+	close(pipes.said[0]);
+	close(pipes.failed[0]);
+	while (waitpid(child, ret_status, 0) < 0)
+		if (errno != EINTR)
+			return lh_fail(err, LH_ESYS, errno, "wait for gnuplot");
+	return 0;
+}
+
 static int run_gnuplot(const char *folder, char **argv, struct lh_error *err)
 {
 	char said[STDERR_MAX];
-	pid_t parent = getpid(), child;
-	int fds[2], status;
+	int status, why;
+	int r = run_child(folder, argv, said, sizeof(said), &status, &why, err);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return lh_fail(err, LH_ESYS, errno, "run gnuplot");
-	child = fork();
-	if (child == 0)
-		exec_gnuplot(folder, argv, fds[1], parent);
-	close(fds[1]);
-	if (child < 0) {
-		int saved = errno;
-
-		close(fds[0]);
-		return lh_fail(err, LH_ESYS, saved, "run gnuplot");
-	}
-	read_stderr(fds[0], said, sizeof(said));
-	close(fds[0]);
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return lh_fail(err, LH_ESYS, errno, "wait for gnuplot");
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_GNUPLOT)
+	if (r < 0)
+		return r;
+	if (why == ENOENT)
 		return lh_fail(err, LH_EENV, 0,
 			       "gnuplot is not installed; apt-get install gnuplot-nox");
+	if (why)
+		return lh_fail(err, LH_ESYS, why, "start gnuplot");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
 	return lh_fail(err, LH_ERUN, 0, "gnuplot failed in %s: %s", folder,
 		       *said ? said : "it said nothing");
 }

@@ -7,17 +7,18 @@ set style fill solid 1.0 noborder
 unset key
 unset label
 n_rows = (n_sites + n_columns - 1) / n_columns
-height = 150 + 118 * n_rows
-head = 92.0 / height
+height = 150 + 124 * n_rows
+head = 96.0 / height
 foot = 58.0 / height
 each = (1.0 - head - foot) / n_rows
 left(i) = 0.085 + (i % n_columns) * (0.9 / n_columns)
 high(i) = 1.0 - head - (i / n_columns) * each
 set tmargin 0
-# Within a silence only its first second is drawn, which keeps the file small.
+if (n_columns > 1) { set tics font ',10' }
+# Of a silence (less than one can see) only the first second is drawn: the file stays small.
 last = 0.0
 now = 0.0
-flow(v) = (last = now, now = v, last == 0 && now == 0 ? NaN : now)
+flow(v) = (last = now, now = v < top / 500.0 ? 0 : v, last == 0 && now == 0 ? NaN : now)
 do for [format in 'svg png'] {
     eval begin(format, 900, height)
     set output name.'.'.format
@@ -35,9 +36,9 @@ do for [format in 'svg png'] {
         }
         set lmargin at screen left(i)
         set rmargin at screen left(i) + 0.9 / n_columns - (n_columns == 1 ? 0.045 : 0.075)
-        set tmargin at screen high(i) - 0.1 * each
-        set bmargin at screen high(i) - 0.9 * each
-        set label 6 word(sites, i + 1) at graph 0.008, graph 0.86 left font ',12' front
+        set tmargin at screen high(i) - 0.19 * each
+        set bmargin at screen high(i) - 0.93 * each
+        set label 6 word(sites, i + 1) at graph 0, graph 1.12 left font ',11' front
         set ytics autofreq top > 0 ? top / 2.0 : 1
         set format y '%.0f'
         is_last = i >= n_sites - n_columns

@@ -377,25 +377,25 @@ static void set_absent(const struct lh_field *f, void *at)
 	}
 }
 
-/* Gives every number of an absent section its "absent" value, or its fallback. */
+/* Gives every value of an absent section its fallback or, where the section has none or
+ * cannot stand without something required, its "absent" value. */
 static void bind_absent_section(const struct lh_field *f, struct lh_yaml *parent,
 				const char *path, void *at, struct lh_diag *diag)
 {
 	struct lh_yaml *empty = lh_yaml_mapping(parent->pos);
-	bool has_fallback = false;
+	bool has_fallback = false, has_required = false;
 
 	if (!empty)
 		return;
 	for (const struct lh_field *g = f->section->fields; g->key; g++) {
 		set_absent(g, (char *)at + g->offset);
 		has_fallback |= g->fallback != NULL;
+		has_required |= (g->flags & LH_FIELD_REQUIRED) != 0;
 	}
-	if (!has_fallback || lh_yaml_set(parent, f->key, empty) < 0) {
-		if (!has_fallback)
-			lh_yaml_free(empty);
-		return;
-	}
-	lh_bind(f->section, empty, path, at, diag);
+	if (!has_fallback || has_required)
+		lh_yaml_free(empty);
+	else if (lh_yaml_set(parent, f->key, empty) == 0)
+		lh_bind(f->section, empty, path, at, diag);
 }
 
 static void bind_field(const struct lh_field *f, struct lh_yaml *map, const char *path, void *out,

@@ -51,6 +51,7 @@ struct lh_measured {
 	int64_t streams;
 	int64_t duration_ns;
 	int64_t throughput_bps; /* mean goodput over the duration, all streams together */
+	int64_t sd_bps;         /* between repetitions */
 	char *source;
 };
 

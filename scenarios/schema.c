@@ -54,6 +54,8 @@ static const struct lh_field measured_fields[] = {
 	{.key = "throughput", .type = LH_FIELD_RATE, .flags = REQUIRED,
 	 AT(struct lh_measured, throughput_bps), .min = 1,
 	 .doc = "mean goodput of all streams together"},
+	{.key = "sd", .type = LH_FIELD_RATE, AT(struct lh_measured, sd_bps), .fallback = "0 bit/s",
+	 .doc = "standard deviation between repetitions"},
 	SOURCE(struct lh_measured),
 	END,
 };
@@ -150,7 +152,7 @@ static const struct lh_field tcp_fields[] = {
 	 .fallback = "6 MiB", .min = 4096, .max = INT32_MAX,
 	 .doc = "largest receive buffer (third number of net.ipv4.tcp_rmem)"},
 	{.key = "wmem_max", .type = LH_FIELD_SIZE, AT(struct lh_tcp, wmem_max_bytes),
-	 .fallback = "4 MiB", .min = 4096, .max = INT32_MAX,
+	 .fallback = "16 MiB", .min = 4096, .max = INT32_MAX,
 	 .doc = "largest send buffer (third number of net.ipv4.tcp_wmem)"},
 	END,
 };
