@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -288,6 +289,7 @@ static int make_folder(struct run *run, struct lh_error *err)
 	const char *out = run->ex->out;
 	lh_cleanup_free char *parent = lh_path_dirname(out);
 	lh_cleanup_free char *template = lh_strf("%s.partial-XXXXXX", out);
+	mode_t mask;
 	int r;
 
 	if (lh_path_exists(out))
@@ -303,14 +305,39 @@ static int make_folder(struct run *run, struct lh_error *err)
 		return LH_EENV;
 	}
 	run->dir = realpath(template, NULL);
-	return run->dir ? 0 : lh_fail(err, LH_ESYS, errno, "find %s", template);
+	if (!run->dir)
+		return lh_fail(err, LH_ESYS, errno, "find %s", template);
+	mask = umask(0);
+	umask(mask);
+	(void)chmod(run->dir, 0777 & ~mask);
+	return 0;
+}
+
+/* What is left of a run that came to nothing: kept under a name of its own where its logs
+ * may explain a failure, removed otherwise. */
+static void clear_away(struct run *run, int result, struct lh_error *err)
+{
+	lh_cleanup_free char *kept = lh_strf("%s.failed", run->ex->out);
+	struct lh_error ignored;
+	size_t used = strlen(err->message);
+
+	if (!run->dir || !lh_path_exists(run->dir))
+		return;
+	if (result == LH_ERUN && kept) {
+		lh_dir_remove(kept, &ignored);
+		if (rename(run->dir, kept) == 0) {
+			snprintf(err->message + used, sizeof(err->message) - used,
+				 " (its files are kept in %s)", kept);
+			return;
+		}
+	}
+	lh_dir_remove(run->dir, &ignored);
 }
 
 int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results,
 	       bool *ret_has_results, struct lh_error *err)
 {
 	struct run run = {.ex = ex, .stop_fd = -1};
-	struct lh_error ignored;
 	int r;
 
 	*ret_has_results = false;
@@ -326,8 +353,7 @@ int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results,
 		r = write_run_json(&run, "running", err);
 	if (r == 0)
 		r = finish(&run, run_backend(&run, err), ret_results, ret_has_results, err);
-	if (run.dir && lh_path_exists(run.dir) && getenv("LONGHAUL_KEEP") == NULL)
-		lh_dir_remove(run.dir, &ignored);
+	clear_away(&run, r, err);
 	if (run.stop_fd >= 0)
 		close(run.stop_fd);
 	free(run.dir);

@@ -189,12 +189,14 @@ static void measure(struct lh_stream_job *jobs, size_t n_jobs, struct stream *st
 		for (size_t i = 0; i < n; i++) {
 			if (streams[i].job != job)
 				continue;
-			if (!instants[k].is_end)
+			if (!instants[k].is_end) {
 				streams[i].bytes_at_begin = bytes_received(&streams[i]);
-			else
-				job->achieved_bps += (double)(bytes_received(&streams[i]) -
-							      streams[i].bytes_at_begin) *
-						     8e9 / (double)job->measure_ns;
+				continue;
+			}
+			job->achieved_bps +=
+				(double)(bytes_received(&streams[i]) - streams[i].bytes_at_begin) *
+				8e9 / (double)job->measure_ns;
+			shutdown(streams[i].send_sock, SHUT_RDWR);
 		}
 	}
 }

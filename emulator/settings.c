@@ -29,6 +29,7 @@ static const struct setting node_settings[] = {
 	{"net/ipv4/tcp_autocorking", "1"},
 	{"net/ipv4/tcp_ecn", "2"},
 	{"net/ipv4/tcp_limit_output_bytes", "4194304"},
+	{"net/ipv4/tcp_min_tso_segs", "45"},
 	{NULL, NULL},
 };
 

@@ -297,6 +297,44 @@ static void check_prices(const struct lh_scenario *sc, const int64_t *count, str
 			    "price catalog %s has no storage '%s'", prices->name, sc->data.store);
 }
 
+static void check_run(const struct lh_scenario *sc, struct lh_diag *diag)
+{
+	const struct lh_yaml *run = lh_yaml_get(sc->tree, "run");
+
+	if (run && sc->run.backend == LH_BACKEND_HOST && sc->run.clock == LH_CLOCK_VIRTUAL)
+		lh_diag_add(diag, run->pos, "run.backend",
+			    "the host's kernel has no virtual clock; use `clock: real`, or backend "
+			    "guest or auto");
+}
+
+/* Names become file names, CSV fields and host names. */
+static void check_name(const char *name, struct lh_pos pos, const char *key_path,
+		       struct lh_diag *diag)
+{
+	const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	if (name && (strspn(name, allowed) != strlen(name) || name[0] == '.' || name[0] == '-'))
+		lh_diag_add(diag, pos, key_path,
+			    "'%.60s' is not a name; expected letters, digits, '.', '_' and '-'",
+			    name);
+}
+
+static void check_names(const struct lh_scenario *sc, struct lh_diag *diag)
+{
+	const struct lh_yaml *name = lh_yaml_get(sc->tree, "name");
+	const struct lh_yaml *sites = lh_yaml_get(lh_yaml_get(sc->tree, "network"), "sites");
+	const struct lh_yaml *machines = lh_yaml_get(sc->tree, "machines");
+
+	if (name)
+		check_name(sc->name, name->pos, "name", diag);
+	for (size_t i = 0; sites && i < sites->n_entries; i++)
+		check_name(sites->entries[i].key, sites->entries[i].key_pos, "network.sites",
+			   diag);
+	for (size_t i = 0; machines && i < machines->n_entries; i++)
+		check_name(machines->entries[i].key, machines->entries[i].key_pos, "machines",
+			   diag);
+}
+
 static void resolve_model(struct lh_scenario *sc)
 {
 	for (size_t i = 0; i < sc->n_models; i++)
@@ -310,6 +348,8 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 
 	if (!count)
 		return;
+	check_names(sc, diag);
+	check_run(sc, diag);
 	check_network(&sc->network, diag);
 	resolve_model(sc);
 	check_connected(sc, count, diag);
