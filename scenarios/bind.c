@@ -81,24 +81,26 @@ struct site {
 static void bind_string(const struct site *s)
 {
 	*(char **)s->at = strdup(s->value->text);
+	s->value->quoted = true; /* a name such as 1.10 is no number in JSON either */
 	if (!s->value->text[0])
 		lh_diag_add(s->diag, s->value->pos, s->path, "is empty");
 }
 
 /* Complains where v is out of the field's bounds. */
-static void check_bounds(const struct site *s, int64_t v, const char *shown_min)
+static void check_bounds(const struct site *s, int64_t v, const char *shown_min,
+			 const char *shown_max)
 {
 	if (v < s->field->min)
 		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is too small; at least %s",
 			    s->value->text, shown_min);
 	else if (s->field->max && v > s->field->max)
-		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is too large; at most %lld",
-			    s->value->text, (long long)s->field->max);
+		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is too large; at most %s",
+			    s->value->text, shown_max);
 }
 
 static void bind_integer(const struct site *s)
 {
-	char shown[32];
+	char least[32], most[32];
 	char *end;
 	long long v;
 
@@ -111,8 +113,9 @@ static void bind_integer(const struct site *s)
 		return;
 	}
 	*(int64_t *)s->at = v;
-	snprintf(shown, sizeof(shown), "%lld", (long long)s->field->min);
-	check_bounds(s, v, shown);
+	snprintf(least, sizeof(least), "%lld", (long long)s->field->min);
+	snprintf(most, sizeof(most), "%lld", (long long)s->field->max);
+	check_bounds(s, v, least, most);
 }
 
 static void bind_number(const struct site *s)
@@ -142,7 +145,7 @@ static void bind_boolean(const struct site *s)
 
 static void bind_quantity(const struct site *s, enum lh_unit_kind kind)
 {
-	char why[256], shown[64];
+	char why[256], least[64], most[64];
 	int64_t v;
 
 	if (lh_unit_parse(kind, s->value->text, &v, why, sizeof(why)) < 0) {
@@ -151,7 +154,8 @@ static void bind_quantity(const struct site *s, enum lh_unit_kind kind)
 		return;
 	}
 	*(int64_t *)s->at = v;
-	check_bounds(s, v, lh_unit_format(kind, s->field->min, shown, sizeof(shown)));
+	check_bounds(s, v, lh_unit_format(kind, s->field->min, least, sizeof(least)),
+		     lh_unit_format(kind, s->field->max, most, sizeof(most)));
 }
 
 static void bind_byte_price(const struct site *s)
@@ -217,12 +221,13 @@ static void bind_strings(const struct site *s, size_t *count)
 
 	*(char ***)s->at = list;
 	for (size_t i = 0; list && i < s->value->n_entries; i++) {
-		const struct lh_yaml *v = s->value->entries[i].value;
+		struct lh_yaml *v = s->value->entries[i].value;
 
 		if (v->kind != LH_YAML_SCALAR) {
 			lh_diag_add(s->diag, v->pos, s->path, "expected a word");
 			continue;
 		}
+		v->quoted = true;
 		list[(*count)++] = strdup(v->text);
 	}
 }

@@ -31,37 +31,47 @@ static int site_find(const struct lh_network *network, const char *name)
 	return -1;
 }
 
-/* Complains that name, at pos, is no site. */
+/* Complains that name, at pos, is no site; not where the network could not be read. */
 static void say_unknown_site(const struct lh_network *network, const char *name,
 			     struct lh_pos pos, const char *key_path, struct lh_diag *diag)
 {
 	const char *near = lh_nearest(name, site_name_at, network);
 
-	lh_diag_add(diag, pos, key_path, "no site '%.60s' in network %s%s%s%s", name,
-		    network->name ? network->name : "", near ? "; did you mean '" : "",
-		    near ? near : "", near ? "'?" : "");
+	if (network->name)
+		lh_diag_add(diag, pos, key_path, "no site '%.60s' in network %s%s%s%s", name,
+			    network->name, near ? "; did you mean '" : "", near ? near : "",
+			    near ? "'?" : "");
 }
 
-static void check_path_form(const struct lh_path_spec *p, const char *key_path,
-			    struct lh_diag *diag)
+/* Whether a path has the keys of one of the two forms. What is wrong with a value has been
+ * said already. */
+static bool has_a_form(const struct lh_yaml *written)
 {
-	bool both = p->n_between == 2 && p->rtt_ns >= 0 && !p->from && !p->to && p->delay_ns < 0;
-	bool one = !p->n_between && p->rtt_ns < 0 && p->from && p->to && p->delay_ns >= 0;
+	const struct lh_yaml *between = lh_yaml_get(written, "between");
+	bool has_rtt = lh_yaml_get(written, "rtt"), has_delay = lh_yaml_get(written, "delay");
+	bool has_from = lh_yaml_get(written, "from"), has_to = lh_yaml_get(written, "to");
 
-	if (!both && !one)
-		lh_diag_add(diag, p->pos, key_path,
-			    "expected either `between: [A, B]` with `rtt`, or `from` and `to` with "
-			    "`delay`");
+	if (written->kind != LH_YAML_MAPPING)
+		return true;
+	if (between)
+		return has_rtt && !has_from && !has_to && !has_delay &&
+		       (between->kind != LH_YAML_SEQUENCE || between->n_entries == 2);
+	return has_from && has_to && has_delay && !has_rtt;
 }
 
-static void check_path(const struct lh_network *network, const struct lh_path_spec *p,
-		       size_t index, struct lh_diag *diag)
+/* Returns false where the path is in no form that could connect sites. */
+static bool check_path(const struct lh_network *network, const struct lh_path_spec *p,
+		       const struct lh_yaml *written, size_t index, struct lh_diag *diag)
 {
 	lh_cleanup_free char *key_path = lh_strf("network.paths[%zu]", index);
 	const char *names[] = {p->n_between > 0 ? p->between[0] : NULL,
 			       p->n_between > 1 ? p->between[1] : NULL, p->from, p->to};
+	bool formed = has_a_form(written);
 
-	check_path_form(p, key_path, diag);
+	if (!formed)
+		lh_diag_add(diag, p->pos, key_path,
+			    "expected either `between: [A, B]` with `rtt`, or `from` and `to` with "
+			    "`delay`");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (names[i] && site_find(network, names[i]) < 0)
 			say_unknown_site(network, names[i], p->pos, key_path, diag);
@@ -73,6 +83,7 @@ static void check_path(const struct lh_network *network, const struct lh_path_sp
 				    "measured[%zu] is from %s to %s, which is not this path", i,
 				    m->from, m->to);
 	}
+	return formed;
 }
 
 bool lh_path_spec_matches(const struct lh_path_spec *p, const char *from, const char *to)
@@ -110,11 +121,17 @@ static void check_duplicate_paths(const struct lh_network *network, struct lh_di
 	}
 }
 
-static void check_network(const struct lh_network *network, struct lh_diag *diag)
+/* Returns false where a path is in no form that could connect sites. */
+static bool check_network(const struct lh_scenario *sc, struct lh_diag *diag)
 {
+	const struct lh_network *network = &sc->network;
+	const struct lh_yaml *paths = lh_yaml_get(lh_yaml_get(sc->tree, "network"), "paths");
+	bool formed = true;
+
 	for (size_t i = 0; i < network->n_paths; i++)
-		check_path(network, &network->paths[i], i, diag);
+		formed &= check_path(network, &network->paths[i], paths->entries[i].value, i, diag);
 	check_duplicate_paths(network, diag);
+	return formed;
 }
 
 static const struct lh_machine *machine_find(const struct lh_scenario *sc, const char *name)
@@ -162,7 +179,10 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 		say_unknown_site(&sc->network, spec->site, spec->pos, path, diag);
 	ret->site = site < 0 ? 0 : (size_t)site;
 	ret->machine = spec->machine ? machine_find(sc, spec->machine) : NULL;
-	if (!ret->machine || !ret->machine->gpu || !model)
+	if (spec->machine && !ret->machine && !diag->n_messages)
+		lh_diag_add(diag, spec->pos, path, "no machine '%.60s' under machines",
+			    spec->machine);
+	if (!ret->machine || !ret->machine->gpu || !sc->model)
 		return false;
 	ret->profile = profile_find(sc, ret->machine->gpu, model);
 	ret->host = host_cost_find(ret->machine, model);
@@ -231,6 +251,7 @@ static int64_t *count_nodes(const struct lh_scenario *sc)
 static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
 {
 	lh_cleanup_free struct lh_node *kinds = calloc(sc->n_node_specs + 1, sizeof(*kinds));
+	const struct lh_yaml *nodes = lh_yaml_get(sc->tree, "nodes");
 	int64_t total = 0;
 	bool ok = kinds != NULL;
 
@@ -238,8 +259,9 @@ static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
 		ok &= resolve_node_spec(sc, i, &kinds[i], diag);
 		total += sc->node_specs[i].count > 0 ? sc->node_specs[i].count : 0;
 	}
-	if (total > LH_NODES_MAX || (!total && lh_yaml_get(sc->tree, "nodes")))
-		lh_diag_add(diag, sc->tree->pos, "nodes", "%lld nodes; expected 1 to %d",
+	if (nodes && nodes->kind == LH_YAML_SEQUENCE &&
+	    (total > LH_NODES_MAX || !sc->n_node_specs))
+		lh_diag_add(diag, nodes->pos, "nodes", "%lld nodes; expected 1 to %d",
 			    (long long)total, LH_NODES_MAX);
 	if (!ok || diag->n_messages)
 		return;
@@ -278,7 +300,7 @@ static void check_prices(const struct lh_scenario *sc, const int64_t *count, str
 	const struct lh_network *net = &sc->network;
 	struct lh_byte_price price;
 	const char *source;
-	struct lh_error err = {0};
+	struct lh_error err = {0}, last = {0};
 
 	if (!prices->name || !pricing)
 		return;
@@ -288,9 +310,11 @@ static void check_prices(const struct lh_scenario *sc, const int64_t *count, str
 			    !net->sites[b].provider)
 				continue;
 			if (lh_egress_price_find(prices, &net->sites[a], &net->sites[b], &price,
-						 &source, &err) < 0)
-				lh_diag_add(diag, pricing->pos, "pricing.catalog", "%s",
-					    err.message);
+						 &source, &err) == 0 ||
+			    strcmp(err.message, last.message) == 0)
+				continue;
+			lh_diag_add(diag, pricing->pos, "pricing.catalog", "%s", err.message);
+			last = err;
 		}
 	if (sc->data.store && !lh_storage_price_find(prices, sc->data.store))
 		lh_diag_add(diag, lh_yaml_get(sc->tree, "data")->pos, "data.store",
@@ -335,11 +359,14 @@ static void check_names(const struct lh_scenario *sc, struct lh_diag *diag)
 			   diag);
 }
 
-static void resolve_model(struct lh_scenario *sc)
+static void resolve_model(struct lh_scenario *sc, struct lh_diag *diag)
 {
 	for (size_t i = 0; i < sc->n_models; i++)
 		if (same_text(sc->models[i].name, sc->workload.model))
 			sc->model = &sc->models[i];
+	if (!sc->model && !diag->n_messages)
+		lh_diag_add(diag, lh_yaml_get(sc->tree, "workload")->pos, "workload.model",
+			    "no model '%.60s' under models", sc->workload.model);
 }
 
 void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
@@ -350,9 +377,9 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 		return;
 	check_names(sc, diag);
 	check_run(sc, diag);
-	check_network(&sc->network, diag);
-	resolve_model(sc);
-	check_connected(sc, count, diag);
+	resolve_model(sc, diag);
+	if (check_network(sc, diag))
+		check_connected(sc, count, diag);
 	check_prices(sc, count, diag);
 	resolve_nodes(sc, diag);
 }

@@ -219,8 +219,6 @@ static void test_nodes_of_one_site_stand_together(void **state)
 	static const struct lh_override o[] = {
 		{"nodes", "[{site: west, machine: box}, {site: east, machine: box},"
 			  " {site: west, count: 2, machine: crate}]"},
-		{"machines.crate", "{provider: google, gpu: gpu, nic: {up: 1 Gbit/s, down: 1 "
-				   "Gbit/s}, host: {tiny: {averaging_rate: 2 Gbit/s}}}"},
 		{"network.paths.1.between", "[west, west]"},
 	};
 	static const char *const names[] = {"west/0", "west/1", "west/2", "east/0"};
