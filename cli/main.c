@@ -37,13 +37,11 @@ static void print_help(void)
 	       "signal.\n");
 }
 
-int main(int argc, char **argv)
+/* Runs what the command line asks for; the exit status. */
+static int dispatch(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "--help";
 
-	if (strcmp(verb, LH_GUEST_INIT_VERB) == 0 && getpid() == 1)
-		lh_guest_init(argc, argv);
-	lh_log_open(stderr, LH_LOG_INFO, "longhaul");
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
 		print_help();
 		return argc > 1 ? 0 : 2;
@@ -53,14 +51,22 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	for (const struct lh_verb *v = lh_verbs; v->name; v++)
-		if (strcmp(v->name, verb) == 0) {
-			int status = v->run(argc - 1, argv + 1);
-
-			if (fflush(stdout) != 0 || ferror(stdout)) {
-				perror("longhaul: standard output");
-				return status ? status : 1;
-			}
-			return status;
-		}
+		if (strcmp(v->name, verb) == 0)
+			return v->run(argc - 1, argv + 1);
 	return lh_cli_usage(NULL, "there is no verb '%s'", verb);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	if (argc > 1 && strcmp(argv[1], LH_GUEST_INIT_VERB) == 0 && getpid() == 1)
+		lh_guest_init(argc, argv);
+	lh_log_open(stderr, LH_LOG_INFO, "longhaul");
+	status = dispatch(argc, argv);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		perror("longhaul: standard output");
+		return status ? status : 1;
+	}
+	return status;
 }

@@ -22,6 +22,7 @@ enum {
 	ARGS_MAX = 24,
 	COMMAND_LINE_MAX = 4000, /* the kernel holds 4096 bytes */
 	LOG_TAIL_BYTES = 600,
+	ROOM_BYTES = 65536,
 	EXEC_FAILED = 127,
 	MIB = 1 << 20,
 };
@@ -81,6 +82,7 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r, con
 	args_add(a, strdup(LH_GUEST_INIT_VERB));
 	args_add(a, lh_strf("%s", run_dir ? run_dir : ""));
 	args_add(a, lh_strf("%s", trainer ? trainer : ""));
+	args_add(a, strdup(r->virtual_clock ? LH_GUEST_VIRTUAL : LH_GUEST_REAL));
 }
 
 /* In the child: becomes the guest's kernel. Does not return. */
@@ -173,6 +175,24 @@ static int boot(const struct lh_guest_request *r, struct args *args, const char 
 				   : 0;
 }
 
+/* Why a guest left no verdict: a full disk leaves no trace in the log, which is on it. Returns
+ * an error always. */
+static int explain_silence(const struct lh_guest_request *r, const char *log_path,
+			   struct lh_error *err)
+{
+	static const char zeros[ROOM_BYTES];
+	lh_cleanup_free char *room = lh_path_join(r->run_dir, "room");
+	lh_cleanup_free char *tail = NULL;
+	int code = lh_file_write(room, zeros, sizeof(zeros), err);
+
+	if (code < 0)
+		return code;
+	unlink(room);
+	tail = log_tail(log_path);
+	return lh_fail(err, LH_ERUN, 0, "the guest ended without a verdict; it said:\n%s",
+		       tail ? tail : "nothing");
+}
+
 int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
 {
 	lh_cleanup_free char *log_path = lh_path_join(r->run_dir, "guest.log");
@@ -196,11 +216,7 @@ int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
 		code = boot(r, &args, log_path, err);
 	args_done(&args);
 	lh_dir_remove(uml_dir, &ignored);
-	if (code == 0 && !lh_path_exists(verdict)) {
-		lh_cleanup_free char *tail = log_tail(log_path);
-
-		code = lh_fail(err, LH_ERUN, 0, "the guest ended without a verdict; it said:\n%s",
-			       tail ? tail : "nothing");
-	}
+	if (code == 0 && !lh_path_exists(verdict))
+		code = explain_silence(r, log_path, err);
 	return code;
 }

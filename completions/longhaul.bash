@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of the command longhaul in bash: verbs, options, files, and ids of experiments.
+
+# Prints the experiments' ids, or with --suites the suites' names, as `longhaul list` has them.
+_longhaul_listed() {
+	"$1" list 2>/dev/null | awk -v suites="${2:-}" '
+		/^Suite / { in_suite = 1; if (suites != "") { sub(/:$/, "", $2); print $2 }; next }
+		in_suite && /^  / && suites == "" { print $1 }'
+}
+
+_longhaul_add_words() {
+	mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$1" -- "$cur")
+}
+
+_longhaul_add_files() {
+	compopt -o filenames 2>/dev/null
+	mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen "$@" -- "$cur")
+}
+
+# Scenario files are YAML; folders lead to them.
+_longhaul_add_scenarios() {
+	_longhaul_add_files -f -X '!*.@(yaml|yml)'
+	_longhaul_add_files -d
+}
+
+_longhaul_value_of_option() {
+	case $1 in
+	--backend) _longhaul_add_words 'auto host guest' ;;
+	--clock) _longhaul_add_words 'virtual real' ;;
+	--probe) _longhaul_add_words 'short full' ;;
+	--out) _longhaul_add_files -d ;;
+	--set | --seed | --repeat) ;;
+	*) return 1 ;;
+	esac
+}
+
+_longhaul_argument() {
+	case $1 in
+	run)
+		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}")"
+		_longhaul_add_scenarios
+		;;
+	rerun | plot) _longhaul_add_files -d ;;
+	reproduce)
+		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}" --suites)"
+		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}")"
+		;;
+	esac
+}
+
+_longhaul() {
+	local cur=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+	local verb=${COMP_WORDS[1]-} run_options='--out --set --seed --repeat --dry-run --json
+		--backend --clock --probe --coarse --quiet --no-figures --help'
+
+	COMPREPLY=()
+	if ((COMP_CWORD == 1)); then
+		_longhaul_add_words 'run rerun list plot reproduce doctor schema --help --version'
+		return
+	fi
+	_longhaul_value_of_option "$previous" && return
+	if [[ $cur != -* ]]; then
+		_longhaul_argument "$verb"
+		return
+	fi
+	case $verb in
+	run) _longhaul_add_words "$run_options" ;;
+	rerun) _longhaul_add_words '--out --repeat --dry-run --json --quiet --no-figures --help' ;;
+	reproduce) _longhaul_add_words '--out --json --all --coarse --help' ;;
+	*) _longhaul_add_words '--help' ;;
+	esac
+}
+
+shopt -s extglob
+complete -F _longhaul longhaul

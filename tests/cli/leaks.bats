@@ -1,0 +1,46 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Memory: no leak and no access out of bounds, on what is right and on what is wrong.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	command -v valgrind >/dev/null || skip "valgrind is not installed (Debian package: valgrind)"
+	nm -D "$LONGHAUL" 2>/dev/null | grep -q __asan_init && skip "built with AddressSanitizer already"
+	cd "$BATS_TEST_TMPDIR"
+}
+
+# Runs it under valgrind, expecting an exit status.
+clean() {
+	local expected=$1 status=0
+	shift
+
+	valgrind --quiet --leak-check=full --show-leak-kinds=all --errors-for-leak-kinds=definite,indirect,possible \
+		--error-exitcode=99 "$LONGHAUL" "$@" >stdout 2>stderr || status=$?
+	if [ "$status" -ne "$expected" ]; then
+		echo "longhaul $*: status $status, not $expected"
+		tail -n 40 stderr
+		return 1
+	fi
+}
+
+@test "planning, listing and printing the schema leak nothing" {
+	clean 0 run --dry-run "$srcdir/tests/guest/small.yaml"
+	clean 0 run --dry-run --json A-8-cv
+	clean 0 run --dry-run --set nodes.0.count=3 --coarse --seed 5 A-2-cv
+	clean 0 list
+	clean 0 schema
+	clean 0 run --help
+}
+
+@test "bad scenarios and wrong usage leak nothing" {
+	for name in three-mistakes unknown-machine missing-network-file negative-price duplicate-key \
+		second-document not-yaml not-text alias-bomb a-list missing-keys wrong-type; do
+		clean 3 run --dry-run "$srcdir/tests/cli/bad/$name.yaml"
+	done
+	clean 3 run --dry-run A-8-vc
+	clean 2 run --set x "$srcdir/tests/guest/small.yaml"
+	clean 2 reproduce clouds-1999
+	clean 3 rerun nowhere
+	clean 3 run --dry-run --set nodes.9.count=1 "$srcdir/tests/guest/small.yaml"
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The command line: help, wrong usage (status 2), and what stops a run before it begins.
+
+bats_require_minimum_version 1.5.0
+
+verbs='run rerun list plot reproduce doctor schema'
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	small=$srcdir/tests/guest/small.yaml
+}
+
+# A usage error: status 2, one line what is wrong, one where help is, nothing on standard output.
+wrong() {
+	run -2 --separate-stderr "$LONGHAUL" "$@"
+	echo "$*: ${stderr}"
+	[ -z "$output" ]
+	[[ $stderr == *longhaul*": "* ]]
+	[[ $stderr == *"--help"* ]]
+}
+
+@test "every verb has its help, and the help of all names every verb" {
+	run -0 "$LONGHAUL" --help
+	all=$output
+	for verb in $verbs; do
+		[[ $all == *"  $verb "* ]]
+		run -0 --separate-stderr "$LONGHAUL" "$verb" --help
+		[[ $output == "Usage: longhaul $verb"* ]]
+		[ -z "$stderr" ]
+	done
+	[ "$(grep -c '^  [a-z]' <<<"$all")" -eq "$(wc -w <<<"$verbs")" ]
+	run -0 "$LONGHAUL" --version
+	[[ $output =~ ^longhaul\ [0-9] ]]
+	run -2 "$LONGHAUL"
+}
+
+@test "every option that the help of run names is taken" {
+	options=$("$LONGHAUL" run --help | sed -n 's/^  --\([a-z-]*\).*/\1/p')
+	[ "$(wc -w <<<"$options")" -ge 10 ]
+	for option in $options; do
+		run "$LONGHAUL" run "--$option=x" none.yaml
+		echo "$option: $output"
+		[[ $output != *"unrecognized option"* ]]
+	done
+}
+
+@test "wrong usage is status 2 and says so" {
+	wrong fly
+	wrong run
+	wrong run a.yaml b.yaml
+	wrong run --nonsense "$small"
+	wrong run --out
+	wrong run --set seed "$small"
+	wrong run --set =5 "$small"
+	wrong run --repeat 0 "$small"
+	wrong run --repeat 1x "$small"
+	wrong run --repeat 1001 "$small"
+	wrong rerun
+	wrong rerun --seed 5 somewhere
+	wrong list more
+	wrong plot
+	wrong plot a b
+	wrong reproduce
+	wrong reproduce --nonsense clouds-2023
+	wrong reproduce clouds-2023 Z-99-cv
+	wrong doctor more
+	wrong schema more
+	many=()
+	for i in {1..65}; do many+=(--set "run.seed=$i"); done
+	wrong run "${many[@]}" "$small"
+}
+
+@test "an unknown suite is status 2" {
+	run -2 "$LONGHAUL" reproduce clouds-1999
+	[[ $output == *"no suite 'clouds-1999'"* ]]
+}
+
+@test "a run into a folder that exists is refused, and the folder is as it was" {
+	mkdir results
+	echo mine >results/file
+	for kind in '' '--repeat=2'; do
+		run -2 "$LONGHAUL" run $kind --out results "$small"
+		[[ $output == *"results exists"*"never overwritten"* ]]
+		[ "$(cat results/file)" = mine ]
+		[ "$(ls -A . | wc -l)" -eq 1 ]
+	done
+}
+
+@test "a run into a place that cannot be written is status 4" {
+	[ -x "${LONGHAUL_GUEST_KERNEL:-}" ] || skip "no guest kernel"
+	touch file
+	run -4 "$LONGHAUL" run --out file/results "$small"
+	[[ $output == *"file"* ]]
+	run -4 "$LONGHAUL" run --out /proc/none/results "$small"
+	[[ $output == *"/proc/none"* ]]
+	[ "$(id -u)" -ne 0 ] || skip "root writes everywhere"
+	mkdir shut
+	chmod 500 shut
+	run -4 "$LONGHAUL" run --out shut/results "$small"
+	[[ $output == *"shut/results"* ]]
+}
+
+@test "a missing guest kernel is status 4 and says how to make one" {
+	LONGHAUL_GUEST_KERNEL=/none/linux run -4 "$LONGHAUL" run --out results "$small"
+	[[ $output == *"/none/linux"*"bootstrap build"* ]]
+	[ ! -e results ]
+	touch unfit
+	chmod +x unfit
+	LONGHAUL_GUEST_KERNEL=$PWD/unfit run -4 "$LONGHAUL" run --out results "$small"
+	[[ $output == *"unfit"* ]]
+	[ -z "$(ls -d results* 2>/dev/null)" ]
+}
+
+@test "a missing trainer is status 4" {
+	[ -x "${LONGHAUL_GUEST_KERNEL:-}" ] || skip "no guest kernel"
+	LONGHAUL_TRAINER=/none/trainer run -4 "$LONGHAUL" run --out results "$small"
+	[[ $output == *"/none/trainer"* ]]
+	[ ! -e results ]
+}
+
+@test "the host's kernel in virtual time is refused with status 3" {
+	run -3 "$LONGHAUL" run --backend host --clock virtual --out results "$small"
+	[[ $output == *"no virtual clock"* ]]
+	run -3 "$LONGHAUL" run --backend host --out results "$small"
+}
+
+@test "a full disk is an error, not a short file" {
+	[ "$(id -u)" -eq 0 ] || skip "only root mounts a small file system"
+	[ -x "${LONGHAUL_GUEST_KERNEL:-}" ] || skip "no guest kernel"
+	unshare --mount true 2>/dev/null || skip "no mount namespaces here"
+	for size in 4k 16k; do
+		status=0
+		unshare --mount bash -c "mkdir -p disk && mount -t tmpfs -o size=$size none disk &&
+			timeout 60 \"\$LONGHAUL\" run --quiet --no-figures --out disk/results \"$small\" &&
+			ls disk" >out 2>&1 || status=$?
+		cat out
+		echo "$size: status $status"
+		[ "$status" -ne 0 ] && [ "$status" -lt 120 ]
+		[[ $(cat out) == *"No space left on device"* ]]
+	done
+}
+
+@test "standard output that cannot be written is an error" {
+	[ -e /dev/full ] || skip "no /dev/full"
+	for arguments in list schema '--help' "run --dry-run $small" "run --dry-run --json $small"; do
+		status=0
+		"$LONGHAUL" $arguments >/dev/full 2>error || status=$?
+		echo "$arguments: $status: $(cat error)"
+		[ "$status" -ne 0 ]
+		[[ $(cat error) == *"No space left"* ]]
+	done
+}
+
+@test "list shows every scenario file and every experiment" {
+	run -0 "$LONGHAUL" list
+	for file in "$LONGHAUL_DATADIR"/*.yaml; do
+		[[ $output == *"$file"* ]]
+	done
+	[[ $output == *"A-8-cv "* ]]
+	[[ $output == *"published: "* ]]
+}
+
+@test "doctor says what is missing and how to mend it" {
+	LONGHAUL_GUEST_KERNEL=/none/linux LONGHAUL_DATADIR=/none run -4 "$LONGHAUL" doctor
+	[[ $output == *"MISSING  catalog"*"mend:"* ]]
+	[[ $output == *"MISSING  guest kernel"*"mend:"* ]]
+}
