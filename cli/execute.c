@@ -178,6 +178,7 @@ static int run_on_host(struct run *run, struct lh_error *err)
 		lh_progress_tick(&run->progress);
 	}
 	waitpid(pid, &status, 0);
+	lh_engine_clear_stale();
 	if (WIFSIGNALED(status))
 		return lh_fail(err, LH_ESIGNAL, SIGINT, "stopped");
 	return status ? lh_fail(err, LH_ERUN, 0, "the engine failed") : 0;

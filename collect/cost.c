@@ -142,8 +142,7 @@ static int add_vm(struct bill *bill, size_t node_index)
 			     "no %s price for machine %s at %s in price list %s: the %s total is "
 			     "left out",
 			     lh_cost_scope_name(bill->scope), node->machine->name, site->name,
-			     bill->sc->pricing.catalog.name ? bill->sc->pricing.catalog.name
-							    : "(none)",
+			     bill->sc->pricing.catalog.name,
 			     lh_cost_scope_name(bill->scope));
 		return 0;
 	}
@@ -239,7 +238,7 @@ static int add_data(struct bill *bill, size_t node_index)
 	if (!store)
 		return lh_fail(bill->err, LH_EINPUT, 0,
 			       "no storage price for '%s' in price list %s", sc->data.store,
-			       sc->pricing.catalog.name ? sc->pricing.catalog.name : "(none)");
+			       sc->pricing.catalog.name);
 	if (__builtin_mul_overflow(bill->usage->node_samples[node_index],
 				   sc->model->bytes_per_sample, &bytes))
 		return lh_fail(bill->err, LH_EINPUT, 0, "the data that %s loads does not fit",
@@ -290,6 +289,14 @@ int lh_cost_compute(const struct lh_scenario *sc, const struct lh_cost_usage *us
 	if (!usage->wire_bytes && sc->n_nodes > 1)
 		lh_notes_add(&cost.notes,
 			     "counters.csv is missing: egress and totals are left out");
+	if (!sc->pricing.catalog.name) {
+		lh_notes_add(&cost.notes, "the scenario has no `pricing`: nothing is priced");
+		for (size_t i = 0; i < LH_N_COST_SCOPES; i++)
+			cost.scopes[i].total_usd_per_hour =
+				cost.scopes[i].total_usd_per_million_samples = NAN;
+		*ret_cost = cost;
+		return 0;
+	}
 	for (bill.scope = 0; bill.scope < LH_N_COST_SCOPES && r == 0; bill.scope++)
 		r = add_scope(&bill);
 	if (r == 0)

@@ -39,10 +39,10 @@ static int move_into(const char *cgroup)
 	return f && fprintf(f, "%d\n", (int)getpid()) > 0 && fflush(f) == 0 ? 0 : -1;
 }
 
-/* Removes cgroups of runs that were killed: their process is gone. */
-static void remove_stale(const char *root)
+void lh_cgroup_remove_stale(void)
 {
-	lh_cleanup_closedir DIR *dir = opendir(root);
+	const char *root = find_root();
+	lh_cleanup_closedir DIR *dir = root ? opendir(root) : NULL;
 	struct dirent *e;
 
 	while (dir && (e = readdir(dir))) {
@@ -69,7 +69,7 @@ int lh_cgroup_enter(bool owns_kernel, char **ret_path, struct lh_error *err)
 		*ret_path = strdup(root);
 		return *ret_path ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "find the cgroup");
 	}
-	remove_stale(root);
+	lh_cgroup_remove_stale();
 	path = lh_strf("%s/%s%d", root, prefix, (int)getpid());
 	if (!path || mkdir(path, 0755) < 0)
 		return lh_fail(err, LH_EENV, errno, "make a cgroup below %s", root);

@@ -14,6 +14,9 @@
  */
 int lh_cgroup_enter(bool owns_kernel, char **ret_path, struct lh_error *err);
 
+/* Removes the cgroups of processes that are gone. */
+void lh_cgroup_remove_stale(void);
+
 /* Moves back and removes the cgroup; frees path. NULL is fine. */
 void lh_cgroup_leave(char *path);
 

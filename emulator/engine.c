@@ -11,6 +11,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "emulator/cgroup.h"
 #include "emulator/launch.h"
 #include "emulator/network.h"
 #include "emulator/probe.h"
@@ -250,6 +251,11 @@ static void engine_done(struct engine *e)
 	free(e->children);
 	free(e->last);
 	free(e->now);
+}
+
+void lh_engine_clear_stale(void)
+{
+	lh_cgroup_remove_stale();
 }
 
 int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)

@@ -26,6 +26,9 @@ struct lh_engine_request {
  */
 int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err);
 
+/* Removes what engines that were killed on this host have left: their cgroups. */
+void lh_engine_clear_stale(void);
+
 /* The job of the trainers (trainer.json) of a planned scenario; owned by the caller. */
 struct lh_plan;
 json_t *lh_trainer_job(const struct lh_plan *plan);

@@ -11,11 +11,13 @@ static const uint32_t first_address = 10u << 24 | 64u << 16 | 1; /* 10.64.0.1 */
 enum {
 	NS_PER_S = 1000000000,
 	LIMIT_FLOOR_PKTS = 1000,
-	NIC_BURST_FLOOR_BYTES = 131072,  /* two of the largest super-packets */
-	NIC_QUEUE_FLOOR_BYTES = 4 << 20,
+	NIC_QUEUE_FLOOR_BYTES = 256 << 10, /* a few of the largest super-packets */
 	NIC_QUEUE_NS = 100000000,
 	INITIAL_WINDOW_SEGMENTS = 10,    /* RFC 6928 and Linux */
 	PAGE_BYTES = 4096,
+	BURST_NS = 1000000,
+	BURST_SEGMENTS_MIN = 2,  /* Linux's default of tcp_min_tso_segs */
+	BURST_SEGMENTS_MAX = 45, /* 64 KiB at the usual segment size */
 };
 
 char *lh_address_format(uint32_t address, char *buf, size_t n_buf)
@@ -82,14 +84,12 @@ static void plan_node(struct lh_plan *plan, size_t i)
 	const struct lh_machine *m = node->machine;
 	struct lh_plan_node *n = &plan->nodes[i];
 	double queue = bytes_in(m->nic.up_bps, NIC_QUEUE_NS);
-	double burst = bytes_in(m->nic.up_bps, 1000000); /* 1 ms */
 
 	n->name = node->name;
 	n->site = node->site;
 	n->address = first_address + (uint32_t)i;
 	n->nic_up_bps = m->nic.up_bps;
 	n->nic_down_bps = m->nic.down_bps;
-	n->nic_burst_bytes = to_u32(burst > NIC_BURST_FLOOR_BYTES ? burst : NIC_BURST_FLOOR_BYTES);
 	n->nic_limit_bytes = to_u32(queue > NIC_QUEUE_FLOOR_BYTES ? queue : NIC_QUEUE_FLOOR_BYTES);
 	n->tcp = &m->tcp;
 }
@@ -117,6 +117,41 @@ static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 
 		p->clamp_segments = segments < 2 ? 2 : to_u32((double)segments);
 	}
+}
+
+/*
+ * Segments that a node's TCP hands over at once: as many as pass in a millisecond at the
+ * slowest rate on their way, within the kernel's own bounds. Linux aims at a millisecond,
+ * too, but at the stream's rate; larger bursts cost less to emulate.
+ */
+static void plan_burst(struct lh_plan *plan, size_t from)
+{
+	int64_t slowest = plan->nodes[from].nic_up_bps;
+	double segments;
+
+	for (size_t to = 0; to < plan->n_nodes; to++) {
+		if (to == from)
+			continue;
+		if (lh_plan_path_at(plan, from, to)->bandwidth_bps < slowest)
+			slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
+		if (plan->nodes[to].nic_down_bps < slowest)
+			slowest = plan->nodes[to].nic_down_bps;
+	}
+	segments = bytes_in(slowest, BURST_NS) / plan->segment_bytes;
+	plan->nodes[from].burst_segments = segments < BURST_SEGMENTS_MIN   ? BURST_SEGMENTS_MIN
+					   : segments > BURST_SEGMENTS_MAX ? BURST_SEGMENTS_MAX
+									   : (uint32_t)segments;
+}
+
+/* What a network card passes on at once: a millisecond's worth, or two of TCP's bursts. */
+static void plan_nic_burst(struct lh_plan *plan, size_t i)
+{
+	struct lh_plan_node *n = &plan->nodes[i];
+	double by_time = bytes_in(n->nic_up_bps, BURST_NS);
+	double by_segments =
+		2.0 * n->burst_segments * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
+
+	n->nic_burst_bytes = to_u32(by_time > by_segments ? by_time : by_segments);
 }
 
 static void plan_settings(struct lh_plan *plan)
@@ -165,6 +200,10 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 		for (size_t j = 0; j < n; j++)
 			if (i != j)
 				plan_path(plan, i, j);
+	for (size_t i = 0; i < n; i++) {
+		plan_burst(plan, i);
+		plan_nic_burst(plan, i);
+	}
 	*ret_plan = plan;
 	return 0;
 oom:
@@ -186,12 +225,13 @@ static json_t *node_to_json(const struct lh_plan *plan, size_t i)
 	const struct lh_plan_node *n = &plan->nodes[i];
 	char address[16];
 
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
 			 "site", plan->scenario->network.sites[n->site].name, "address",
 			 lh_address_format(n->address, address, sizeof(address)), "nic_up_bps",
 			 (json_int_t)n->nic_up_bps, "nic_down_bps", (json_int_t)n->nic_down_bps,
 			 "nic_burst_bytes", (json_int_t)n->nic_burst_bytes, "nic_limit_bytes",
-			 (json_int_t)n->nic_limit_bytes, "congestion_control",
+			 (json_int_t)n->nic_limit_bytes, "burst_segments",
+			 (json_int_t)n->burst_segments, "congestion_control",
 			 n->tcp->congestion_control, "rmem_max_bytes",
 			 (json_int_t)n->tcp->rmem_max_bytes, "wmem_max_bytes",
 			 (json_int_t)n->tcp->wmem_max_bytes);

@@ -41,6 +41,7 @@ struct lh_plan_node {
 	int64_t nic_down_bps;
 	uint32_t nic_burst_bytes;
 	uint32_t nic_limit_bytes;
+	uint32_t burst_segments; /* that TCP sends at once, at least */
 	const struct lh_tcp *tcp;
 };
 

@@ -15,6 +15,9 @@
 enum {
 	MEASURED_RTTS = 4,         /* whole round trips: a window-limited stream comes in bursts */
 	MEASURE_FLOOR_NS = 20 * LH_NS_PER_MS,
+	MEASURE_FLOOR_BYTES = 4 << 20, /* 64 of the largest super-packets: counted by the piece */
+	SETTLE_FLOOR_BYTES = 1 << 20,  /* network cards let a burst of 128 KiB go first */
+	MEASURED_BURSTS = 100,     /* so that one more or less is 1 % */
 	SETTLE_MARGIN_RTTS = 4,
 	CUBIC_FLOOR_NS = 5 * LH_NS_PER_MS,
 };
@@ -95,37 +98,58 @@ static double cubic_s(double segments, int64_t rtt_ns)
 	return rtt_ns < CUBIC_FLOOR_NS ? 0 : 1.5 * cbrt(segments * one_minus_beta / c);
 }
 
+/* Rate of the slowest link from one node to another: the path or a network card. */
+static int64_t slowest_bps(const struct lh_plan *plan, size_t from, size_t to)
+{
+	int64_t slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
+
+	if (plan->nodes[from].nic_up_bps < slowest)
+		slowest = plan->nodes[from].nic_up_bps;
+	if (plan->nodes[to].nic_down_bps < slowest)
+		slowest = plan->nodes[to].nic_down_bps;
+	return slowest;
+}
+
+/* Time that bytes take at a rate. */
+static int64_t time_of(int64_t bytes, int64_t bps)
+{
+	return (int64_t)((double)bytes * 8 / (double)bps * LH_NS_PER_S);
+}
+
 /* Time until a stream's window is fully open: doubling from the initial window, a margin, and
  * where the link and not the window is the limit, CUBIC's approach. */
 static int64_t settle_ns(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
-	double bdp = (double)p->bandwidth_bps / 8 * ((double)rtt / LH_NS_PER_S) /
-		     plan->segment_bytes;
+	int64_t slowest = slowest_bps(plan, from, to);
+	double bdp = (double)slowest / 8 * ((double)rtt / LH_NS_PER_S) / plan->segment_bytes;
 	bool by_window = p->clamp_segments && p->clamp_segments < bdp;
 	double segments = by_window ? p->clamp_segments : bdp;
 	double doublings = log2(segments / plan->initial_window_segments + 1);
 	double extra_s = by_window ? 0 : cubic_s(segments, rtt);
 
 	return (int64_t)((doublings + SETTLE_MARGIN_RTTS) * (double)rtt + extra_s * LH_NS_PER_S) +
-	       MEASURE_FLOOR_NS;
+	       time_of(SETTLE_FLOOR_BYTES, slowest) + MEASURE_FLOOR_NS;
 }
 
 /* A short measurement between the first nodes of two sites. */
 static struct lh_stream_job short_job(const struct lh_plan *plan, size_t from, size_t to)
 {
 	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
+	int64_t floor_ns = time_of(MEASURE_FLOOR_BYTES, slowest_bps(plan, from, to));
 	int64_t trips = MEASURED_RTTS;
 
-	if (rtt > 0 && trips * rtt < MEASURE_FLOOR_NS)
-		trips = MEASURE_FLOOR_NS / rtt + 1;
+	if (floor_ns < MEASURE_FLOOR_NS)
+		floor_ns = MEASURE_FLOOR_NS;
+	if (rtt > 0 && trips * rtt < floor_ns)
+		trips = floor_ns / rtt + 1;
 	return (struct lh_stream_job){
 		.from = from,
 		.to = to,
 		.streams = 1,
 		.settle_ns = settle_ns(plan, from, to),
-		.measure_ns = rtt > 0 ? trips * rtt : MEASURE_FLOOR_NS,
+		.measure_ns = rtt > 0 ? trips * rtt : floor_ns,
 	};
 }
 

@@ -29,7 +29,6 @@ static const struct setting node_settings[] = {
 	{"net/ipv4/tcp_autocorking", "1"},
 	{"net/ipv4/tcp_ecn", "2"},
 	{"net/ipv4/tcp_limit_output_bytes", "4194304"},
-	{"net/ipv4/tcp_min_tso_segs", "45"},
 	{NULL, NULL},
 };
 
@@ -110,7 +109,7 @@ int lh_settings_node(const struct lh_plan *plan, size_t i, json_t *pinned, struc
 {
 	const struct lh_tcp *tcp = plan->nodes[i].tcp;
 	const char *section = plan->scenario->nodes[i].machine->name;
-	char rmem[96], wmem[96];
+	char rmem[96], wmem[96], burst[16];
 	int r;
 
 	/* Receive buffers begin at their maximum: growing them takes a connection anything from
@@ -118,8 +117,11 @@ int lh_settings_node(const struct lh_plan *plan, size_t i, json_t *pinned, struc
 	snprintf(rmem, sizeof(rmem), "4096 %lld %lld", (long long)tcp->rmem_max_bytes,
 		 (long long)tcp->rmem_max_bytes);
 	snprintf(wmem, sizeof(wmem), "4096 16384 %lld", (long long)tcp->wmem_max_bytes);
-	r = write_setting(pinned, section, "net/ipv4/tcp_congestion_control",
-			  tcp->congestion_control, err);
+	snprintf(burst, sizeof(burst), "%u", (unsigned)plan->nodes[i].burst_segments);
+	r = write_setting(pinned, section, "net/ipv4/tcp_min_tso_segs", burst, err);
+	if (r == 0)
+		r = write_setting(pinned, section, "net/ipv4/tcp_congestion_control",
+				  tcp->congestion_control, err);
 	if (r == 0)
 		r = write_setting(pinned, section, "net/ipv4/tcp_rmem", rmem, err);
 	if (r == 0)
