@@ -51,7 +51,8 @@ int lh_cli_program_path(char **ret_path, struct lh_error *err);
  * the caller. LH_EENV where there is none. */
 int lh_cli_guest_kernel(char **ret_path, struct lh_error *err);
 
-/* Whether this kernel has netem and lets us use it; if not, why (borrowed static text or in buf). */
+/* Whether this kernel has netem and lets us use it; if not, why (borrowed static text or in buf).
+ */
 bool lh_cli_host_is_fit(char *why, size_t n_why);
 
 /* Width of the terminal on standard output in columns; 0 where it is none. */

@@ -108,8 +108,9 @@ static void look_memory(struct finding *f)
 	if (line)
 		kb = strtol(line + strlen("MemAvailable:"), NULL, 10);
 	f->ok = kb >= GUEST_MEMORY_MIN_KB;
-	snprintf(f->detail, sizeof(f->detail), "%.1f GiB available; a run with eight nodes takes "
-					       "less than 1 GiB",
+	snprintf(f->detail, sizeof(f->detail),
+		 "%.1f GiB available; a run with eight nodes takes "
+		 "less than 1 GiB",
 		 (double)kb / (1 << 20));
 	f->mend = "end other programs, or run fewer nodes";
 }
@@ -194,7 +195,10 @@ int lh_cmd_doctor(int argc, char **argv)
 		struct finding f = {0};
 
 		checks[i].look(&f);
-		printf("%-8s %-13s %s\n", f.ok ? "ok" : f.needed ? "MISSING" : "absent",
+		printf("%-8s %-13s %s\n",
+		       f.ok	  ? "ok"
+		       : f.needed ? "MISSING"
+				  : "absent",
 		       checks[i].what, f.detail);
 		if (!f.ok && f.mend)
 			printf("%-22s mend: %s\n", "", f.mend);

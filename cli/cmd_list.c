@@ -93,7 +93,8 @@ int lh_cmd_list(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
 		printf("Usage: longhaul list\n\n"
-		       "Lists the scenario files of the catalog and the experiments of its suites,\n"
+		       "Lists the scenario files of the catalog and the experiments of its "
+		       "suites,\n"
 		       "whose ids `longhaul run` takes.\n");
 		return 0;
 	}

@@ -45,7 +45,8 @@ int lh_cmd_plot(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
 		printf("Usage: longhaul plot RUN\n\n"
-		       "Makes the tables, figures and report of the results folder RUN anew from its\n"
+		       "Makes the tables, figures and report of the results folder RUN anew from "
+		       "its\n"
 		       "raw files.\n");
 		return 0;
 	}

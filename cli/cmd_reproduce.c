@@ -23,7 +23,8 @@ struct options {
 static void print_help(void)
 {
 	printf("Usage: longhaul reproduce [OPTION...] SUITE [ID...]\n\n"
-	       "Runs the named experiments of a suite (all that have published figures, where none is\n"
+	       "Runs the named experiments of a suite (all that have published figures, where none "
+	       "is\n"
 	       "named) and prints ours beside the published figure with its error, and bias and\n"
 	       "median error per model. The published figures are shown with their source, never\n"
 	       "used.\n\n"
@@ -112,7 +113,8 @@ static int run_one(const struct options *o, const char *out, struct lh_reproduce
 	struct lh_error err = {0};
 	bool has_results = false;
 	int status = 0;
-	int r = lh_scenario_read(run->id, lh_cli_catalog_dir(), coarse, o->coarse, &sc, &diag, &err);
+	int r = lh_scenario_read(run->id, lh_cli_catalog_dir(), coarse, o->coarse, &sc, &diag,
+				 &err);
 
 	if (r == 0) {
 		struct lh_execution ex = {.scenario = sc, .out = dir, .quiet = true};
@@ -167,9 +169,12 @@ static int reproduce(const struct options *o, const struct lh_suite *suite,
 	if (!out || !runs || !models)
 		return 1;
 	for (size_t i = 0; i < n; i++) {
-		runs[i] = (struct lh_reproduce_run){.id = list[i]->id, .model = "",
-						    .throughput_sps = NAN, .granularity = NAN,
-						    .comm_s = NAN, .published = list[i]->published};
+		runs[i] = (struct lh_reproduce_run){.id = list[i]->id,
+						    .model = "",
+						    .throughput_sps = NAN,
+						    .granularity = NAN,
+						    .comm_s = NAN,
+						    .published = list[i]->published};
 		status = run_one(o, out, &runs[i], &models[i]);
 		worst = status > worst ? status : worst;
 		if (status && status != 6 && status != 1)

@@ -16,7 +16,8 @@
 static void print_help(void)
 {
 	printf("Usage: longhaul run [OPTION...] SCENARIO\n\n"
-	       "Recreates the network of a scenario, measures it, runs the trainers through it, and\n"
+	       "Recreates the network of a scenario, measures it, runs the trainers through it, "
+	       "and\n"
 	       "leaves tables, figures and a report. SCENARIO is a YAML file, or the id of an\n"
 	       "experiment that `longhaul list` shows (A-8-cv).\n\n");
 	lh_run_options_print();
@@ -50,8 +51,10 @@ out:
 static void print_rerun_help(void)
 {
 	printf("Usage: longhaul rerun [OPTION...] RUN\n\n"
-	       "Repeats a run from the run.json in its results folder: the same scenario, catalogs\n"
-	       "and seed as they were then. In virtual time the tables come out the same, byte for\n"
+	       "Repeats a run from the run.json in its results folder: the same scenario, "
+	       "catalogs\n"
+	       "and seed as they were then. In virtual time the tables come out the same, byte "
+	       "for\n"
 	       "byte.\n\n");
 	lh_run_options_print();
 }

@@ -11,7 +11,8 @@ int lh_cmd_schema(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
 		printf("Usage: longhaul schema\n\n"
-		       "Prints the JSON Schema (draft-07) of scenario files, for editors and checkers.\n");
+		       "Prints the JSON Schema (draft-07) of scenario files, for editors and "
+		       "checkers.\n");
 		return 0;
 	}
 	if (argc > 1)

@@ -84,11 +84,11 @@ static int write_run_json(const struct run *run, const char *status, struct lh_e
 {
 	const struct lh_scenario *sc = run->ex->scenario;
 	lh_cleanup_free char *path = lh_path_join(run->dir, "run.json");
-	lh_cleanup_json json_t *doc = json_pack(
-		"{s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:O}", "format", "longhaul-run/1", "version",
-		PACKAGE_VERSION, "name", sc->name, "seed", (json_int_t)sc->run.seed, "clock",
-		clock_names[sc->run.clock], "backend", backend_names[run->backend], "status", status,
-		"scenario", sc->resolved);
+	lh_cleanup_json json_t *doc =
+		json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:O}", "format", "longhaul-run/1",
+			  "version", PACKAGE_VERSION, "name", sc->name, "seed",
+			  (json_int_t)sc->run.seed, "clock", clock_names[sc->run.clock], "backend",
+			  backend_names[run->backend], "status", status, "scenario", sc->resolved);
 
 	if (!path || !doc)
 		return lh_fail(err, LH_ESYS, ENOMEM, "write run.json");
@@ -254,7 +254,7 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 		  bool *ret_has_results, struct lh_error *err)
 {
 	struct lh_error collect_err = {0};
-	const char *status = outcome == 0             ? "done"
+	const char *status = outcome == 0	      ? "done"
 			     : outcome == LH_EMEASURE ? "invalid"
 			     : outcome == LH_ESIGNAL  ? "stopped"
 						      : "failed";
@@ -335,8 +335,8 @@ static void clear_away(struct run *run, int result, struct lh_error *err)
 	lh_dir_remove(run->dir, &ignored);
 }
 
-int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results,
-	       bool *ret_has_results, struct lh_error *err)
+int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bool *ret_has_results,
+	       struct lh_error *err)
 {
 	struct run run = {.ex = ex, .stop_fd = -1};
 	int r;

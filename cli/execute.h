@@ -9,9 +9,9 @@
 
 struct lh_execution {
 	const struct lh_scenario *scenario;
-	const char *out;     /* the results folder; must not exist */
-	bool quiet;          /* no progress */
-	bool figures;        /* draw figures and the report */
+	const char *out; /* the results folder; must not exist */
+	bool quiet;	 /* no progress */
+	bool figures;	 /* draw figures and the report */
 };
 
 /*

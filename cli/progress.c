@@ -50,8 +50,8 @@ static void look(struct lh_progress *p)
 		if (line[n - 1] != '\n')
 			return;
 		p->read_bytes += n;
-		p->epochs_done += strstr(line, "\"event\":\"epoch\"") ||
-				  strstr(line, "\"event\": \"epoch\"");
+		p->epochs_done +=
+			strstr(line, "\"event\":\"epoch\"") || strstr(line, "\"event\": \"epoch\"");
 	}
 }
 
@@ -67,8 +67,8 @@ static void print_state(const struct lh_progress *p, char *buf, size_t n_buf)
 		snprintf(buf, n_buf, "%s: epoch 1 of %lld (%.0f s)", p->name,
 			 (long long)p->n_epochs, wall_s);
 	else
-		snprintf(buf, n_buf, "%s: %lld of %lld epochs, about %.0f s left (%.0f s)",
-			 p->name, (long long)p->epochs_done, (long long)p->n_epochs,
+		snprintf(buf, n_buf, "%s: %lld of %lld epochs, about %.0f s left (%.0f s)", p->name,
+			 (long long)p->epochs_done, (long long)p->n_epochs,
 			 training_s / (double)p->epochs_done *
 				 (double)(p->n_epochs - p->epochs_done),
 			 wall_s);

@@ -14,8 +14,8 @@ struct lh_progress {
 	int64_t n_epochs;
 	bool quiet;
 	bool on_terminal;
-	int64_t begin_ns; /* wall clock of this process */
-	int64_t next_ns;  /* when the next line is due */
+	int64_t begin_ns;    /* wall clock of this process */
+	int64_t next_ns;     /* when the next line is due */
 	int64_t training_ns; /* when the first event was seen; 0: not yet */
 	size_t read_bytes;   /* of rank 0's events */
 	int64_t epochs_done;

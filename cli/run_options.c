@@ -40,8 +40,7 @@ struct option_row {
 };
 
 static const struct option_row rows[] = {
-	{"out", "DIR", OPT_OUT, NULL,
-	 "results folder (results/NAME-seedN); it must not exist"},
+	{"out", "DIR", OPT_OUT, NULL, "results folder (results/NAME-seedN); it must not exist"},
 	{"set", "PATH=VALUE", OPT_SET, NULL,
 	 "change a key of the scenario: --set workload.epochs=2"},
 	{"seed", "N", OPT_SEED, "run.seed", "seed of everything random"},
@@ -73,9 +72,9 @@ void lh_run_options_print(void)
 static void fill_getopt(struct option *table)
 {
 	for (size_t i = 0; i < N_ROWS; i++)
-		table[i] = (struct option){rows[i].name,
-					   rows[i].arg ? required_argument : no_argument, NULL,
-					   (int)rows[i].id};
+		table[i] =
+			(struct option){rows[i].name, rows[i].arg ? required_argument : no_argument,
+					NULL, (int)rows[i].id};
 	table[N_ROWS] = (struct option){NULL, 0, NULL, 0};
 }
 

@@ -47,11 +47,11 @@ static inline void lh_cleanup_json_p(json_t **j)
 #define lh_cleanup_json __attribute__((cleanup(lh_cleanup_json_p)))
 
 /* Yields the pointer in *p and leaves NULL there. */
-#define lh_steal(p)                        \
-	__extension__({                    \
+#define lh_steal(p)                         \
+	__extension__({                     \
 		__typeof__(*(p)) v_ = *(p); \
-		*(p) = NULL;               \
-		v_;                        \
+		*(p) = NULL;                \
+		v_;                         \
 	})
 
 #endif

@@ -104,8 +104,8 @@ void lh_diag_add(struct lh_diag *diag, struct lh_pos pos, const char *key_path, 
 	if (vasprintf(&what, fmt, ap) < 0)
 		what = NULL;
 	va_end(ap);
-	if (what && asprintf(&text, "%s:%d:%d: %s%s%s", pos.file ? pos.file : "-", pos.line, pos.col,
-			     has_key ? key_path : "", has_key ? ": " : "", what) < 0)
+	if (what && asprintf(&text, "%s:%d:%d: %s%s%s", pos.file ? pos.file : "-", pos.line,
+			     pos.col, has_key ? key_path : "", has_key ? ": " : "", what) < 0)
 		text = NULL;
 	free(what);
 	diag_push(diag, text);

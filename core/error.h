@@ -11,11 +11,11 @@
 
 enum lh_code {
 	LH_OK = 0,
-	LH_ESYS = -1,     /* a system call or library failed */
-	LH_EUSAGE = -2,   /* the command line is wrong */
-	LH_EINPUT = -3,   /* a scenario or catalog is wrong */
-	LH_EENV = -4,     /* this machine lacks something */
-	LH_ERUN = -5,     /* a run failed */
+	LH_ESYS = -1,	  /* a system call or library failed */
+	LH_EUSAGE = -2,	  /* the command line is wrong */
+	LH_EINPUT = -3,	  /* a scenario or catalog is wrong */
+	LH_EENV = -4,	  /* this machine lacks something */
+	LH_ERUN = -5,	  /* a run failed */
 	LH_EMEASURE = -6, /* a measurement missed its target */
 	LH_ESIGNAL = -7,  /* ended by a signal; sys holds its number */
 };
@@ -24,10 +24,10 @@ enum { LH_ERROR_MESSAGE_MAX = 1024 };
 
 /* One failure. All zero means none. Plain data; nothing to free. */
 struct lh_error {
-	int code;                            /* enum lh_code */
-	int sys;                             /* errno or library code, 0 if none */
+	int code; /* enum lh_code */
+	int sys;  /* errno or library code, 0 if none */
 	char message[LH_ERROR_MESSAGE_MAX];
-	const char *file;                    /* source file and line that first knew */
+	const char *file; /* source file and line that first knew */
 	int line;
 };
 
@@ -36,8 +36,7 @@ struct lh_error {
  * `return lh_fail(err, LH_ESYS, errno, "open %s", path);`. With a positive sys the
  * system's text for it is appended to the message.
  */
-#define lh_fail(err, code, sys, ...) \
-	lh_error_set(err, code, sys, __FILE__, __LINE__, __VA_ARGS__)
+#define lh_fail(err, code, sys, ...) lh_error_set(err, code, sys, __FILE__, __LINE__, __VA_ARGS__)
 
 int lh_error_set(struct lh_error *err, int code, int sys, const char *file, int line,
 		 const char *fmt, ...) __attribute__((format(printf, 6, 7)));
@@ -71,7 +70,8 @@ void lh_diag_done(struct lh_diag *diag);
 void lh_diag_add(struct lh_diag *diag, struct lh_pos pos, const char *key_path, const char *fmt,
 		 ...) __attribute__((format(printf, 4, 5)));
 
-/* 0 when diag is empty; otherwise LH_EINPUT, with their number in err; the messages stay in diag. */
+/* 0 when diag is empty; otherwise LH_EINPUT, with their number in err; the messages stay in diag.
+ */
 int lh_diag_check(const struct lh_diag *diag, struct lh_error *err);
 
 #endif

@@ -133,7 +133,8 @@ int lh_json_read(const char *path, json_t **ret_value, struct lh_error *err)
 		return r;
 	value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &je);
 	if (!value)
-		return lh_fail(err, LH_EINPUT, 0, "%s:%d:%d: %s", path, je.line, je.column, je.text);
+		return lh_fail(err, LH_EINPUT, 0, "%s:%d:%d: %s", path, je.line, je.column,
+			       je.text);
 	*ret_value = value;
 	return 0;
 }
@@ -185,8 +186,7 @@ static int remove_entries(DIR *dir)
 			continue;
 		if (errno != EISDIR && errno != EPERM)
 			return -1;
-		fd = openat(dirfd(dir), e->d_name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 || !(sub = fdopendir(fd)))
 			return -1;
 		if (remove_entries(sub) < 0 || unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) < 0)

@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 enum lh_unit_kind {
-	LH_UNIT_DURATION,      /* "103.1 ms" -> ns */
-	LH_UNIT_RATE,          /* "210 Mbit/s" -> bit/s */
-	LH_UNIT_SIZE,          /* "6 MiB" -> bytes */
-	LH_UNIT_USD_PER_HOUR,  /* "0.18 USD/h" -> micro-USD per hour */
+	LH_UNIT_DURATION,     /* "103.1 ms" -> ns */
+	LH_UNIT_RATE,	      /* "210 Mbit/s" -> bit/s */
+	LH_UNIT_SIZE,	      /* "6 MiB" -> bytes */
+	LH_UNIT_USD_PER_HOUR, /* "0.18 USD/h" -> micro-USD per hour */
 };
 
 /* A price per amount of data, kept as it is billed. */

@@ -194,8 +194,8 @@ static const char *scalar_text(struct loader *l, const yaml_node_t *node)
 
 static int convert_mapping(struct loader *l, yaml_node_t *node, struct lh_yaml *v, int depth)
 {
-	for (yaml_node_pair_t *p = node->data.mapping.pairs.start;
-	     p < node->data.mapping.pairs.top; p++) {
+	for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top;
+	     p++) {
 		yaml_node_t *k = yaml_document_get_node(l->doc, p->key);
 		yaml_node_t *val = yaml_document_get_node(l->doc, p->value);
 		const char *key;
@@ -376,9 +376,8 @@ json_t *lh_yaml_to_json(const struct lh_yaml *v)
 	j = v->kind == LH_YAML_MAPPING ? json_object() : json_array();
 	for (size_t i = 0; i < v->n_entries; i++) {
 		json_t *item = lh_yaml_to_json(v->entries[i].value);
-		int r = v->kind == LH_YAML_MAPPING
-				? json_object_set_new(j, v->entries[i].key, item)
-				: json_array_append_new(j, item);
+		int r = v->kind == LH_YAML_MAPPING ? json_object_set_new(j, v->entries[i].key, item)
+						   : json_array_append_new(j, item);
 
 		if (r < 0) {
 			json_decref(j);

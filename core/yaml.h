@@ -24,7 +24,7 @@ enum lh_yaml_kind {
 struct lh_yaml {
 	enum lh_yaml_kind kind;
 	struct lh_pos pos; /* pos.file is owned by this value */
-	char *text;        /* of a scalar */
+	char *text;	   /* of a scalar */
 	bool quoted;
 	struct lh_yaml_entry *entries; /* of a mapping or sequence, in the file's order */
 	size_t n_entries;

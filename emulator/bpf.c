@@ -26,8 +26,12 @@
 #endif
 
 /* One instruction; the names follow the kernel's documentation of the set. */
-#define INSN(c, d, s, o, i) \
-	((struct bpf_insn){.code = (c), .dst_reg = (unsigned)(d) & 15u, .src_reg = (unsigned)(s) & 15u, .off = (o), .imm = (i)})
+#define INSN(c, d, s, o, i)                              \
+	((struct bpf_insn){.code = (c),                  \
+			   .dst_reg = (unsigned)(d)&15u, \
+			   .src_reg = (unsigned)(s)&15u, \
+			   .off = (o),                   \
+			   .imm = (i)})
 #define MOV_REG(d, s) INSN(BPF_ALU64 | BPF_MOV | BPF_X, d, s, 0, 0)
 #define MOV_IMM(d, i) INSN(BPF_ALU64 | BPF_MOV | BPF_K, d, 0, 0, i)
 #define ADD_REG(d, s) INSN(BPF_ALU64 | BPF_ADD | BPF_X, d, s, 0, 0)
@@ -208,7 +212,8 @@ enum {
 	IP_VERSION_4_NO_OPTIONS = 0x45,
 };
 
-/* Copies len bytes of the packet at offset to the stack at slot; jumps to fail where it is shorter. */
+/* Copies len bytes of the packet at offset to the stack at slot; jumps to fail where it is shorter.
+ */
 static void emit_load_bytes(struct program *p, int offset, int16_t slot, int len,
 			    struct label *fail)
 {
@@ -302,8 +307,7 @@ int lh_bpf_open(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *e
 
 void lh_bpf_close(struct lh_bpf *b)
 {
-	int *fds[] = {&b->classify_prog_fd, &b->acks_map_fd, &b->window_prog_fd,
-		      &b->window_map_fd};
+	int *fds[] = {&b->classify_prog_fd, &b->acks_map_fd, &b->window_prog_fd, &b->window_map_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)

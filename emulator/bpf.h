@@ -27,7 +27,10 @@ struct lh_ack_count {
 	uint64_t packets;
 };
 
-#define LH_BPF_NONE {-1, -1, -1, -1}
+#define LH_BPF_NONE            \
+	{                      \
+		-1, -1, -1, -1 \
+	}
 
 /* Loads both programs for a plan. LH_EENV where the kernel or the rights do not allow it. */
 int lh_bpf_open(struct lh_bpf *bpf, const struct lh_plan *plan, struct lh_error *err);
@@ -35,8 +38,7 @@ void lh_bpf_close(struct lh_bpf *bpf);
 
 /* Binds the window program to the cgroup (v2) folder: it then holds for all sockets made
  * by processes in it. */
-int lh_bpf_attach_windows(const struct lh_bpf *bpf, const char *cgroup_path,
-			  struct lh_error *err);
+int lh_bpf_attach_windows(const struct lh_bpf *bpf, const char *cgroup_path, struct lh_error *err);
 
 /* Reads the acknowledgements counted from one node to another so far. */
 int lh_bpf_read_acks(const struct lh_bpf *bpf, const struct lh_plan *plan, size_t from, size_t to,

@@ -24,8 +24,8 @@ static long node_of_port(const struct lh_net *net, int ifindex)
 }
 
 /* The pair that a netem of the router serves; false where it is none of ours. */
-static bool pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t *ret_from,
-			  size_t *ret_to)
+static bool pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s,
+			  size_t *ret_from, size_t *ret_to)
 {
 	long to = node_of_port(net, s->ifindex);
 	long from = (long)(TC_H_MAJ(s->handle) >> 16) - LH_NETEM_FIRST;

@@ -40,8 +40,7 @@ static char *in_run_dir(const struct engine *e, const char *name)
 	return lh_path_join(e->req->run_dir, name);
 }
 
-static int write_json(const struct engine *e, const char *name, json_t *value,
-		      struct lh_error *err)
+static int write_json(const struct engine *e, const char *name, json_t *value, struct lh_error *err)
 {
 	lh_cleanup_json json_t *owned = value;
 	lh_cleanup_free char *path = in_run_dir(e, name);
@@ -99,8 +98,14 @@ static int start_trainer(struct engine *e, size_t rank, const char *job, struct 
 	lh_cleanup_free char *number = lh_strf("%zu", rank);
 	lh_cleanup_free char *events = lh_strf("%s/events/rank-%zu.jsonl", e->req->run_dir, rank);
 	lh_cleanup_free char *log = lh_strf("%s/events/rank-%zu.log", e->req->run_dir, rank);
-	char *argv[] = {(char *)e->req->trainer_path, "--job", (char *)job, "--rank", number,
-			"--events", events, NULL};
+	char *argv[] = {(char *)e->req->trainer_path,
+			"--job",
+			(char *)job,
+			"--rank",
+			number,
+			"--events",
+			events,
+			NULL};
 
 	if (!number || !events || !log)
 		return lh_fail(err, LH_ESYS, ENOMEM, "start a trainer");
@@ -122,8 +127,9 @@ static int fail_for_trainer(const struct engine *e, size_t rank, struct lh_error
 	const char *node = e->plan->nodes[rank].name;
 
 	if (WIFSIGNALED(status))
-		return lh_fail(err, LH_ERUN, 0, "the trainer of %s (rank %zu) was killed by signal "
-						"%d",
+		return lh_fail(err, LH_ERUN, 0,
+			       "the trainer of %s (rank %zu) was killed by signal "
+			       "%d",
 			       node, rank, WTERMSIG(status));
 	return lh_fail(err, LH_ERUN, 0,
 		       "the trainer of %s (rank %zu) ended with status %d; see "

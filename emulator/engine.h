@@ -14,9 +14,9 @@
 
 struct lh_engine_request {
 	const struct lh_scenario *scenario;
-	const char *run_dir;      /* absolute; exists */
+	const char *run_dir;	  /* absolute; exists */
 	const char *trainer_path; /* absolute: longhaul-trainer */
-	bool owns_kernel;         /* the kernel is ours alone: the guest's */
+	bool owns_kernel;	  /* the kernel is ours alone: the guest's */
 };
 
 /*

@@ -45,8 +45,7 @@ json_t *lh_trainer_job(const struct lh_plan *plan)
 			 "parameters", (json_int_t)plan->scenario->model->parameters,
 			 "target_batch", (json_int_t)w->target_batch, "epochs",
 			 (json_int_t)w->epochs, "compress", w->compress, "strategy", "kind",
-			 w->strategy.kind, "matchmaking_ns",
-			 (json_int_t)w->strategy.matchmaking_ns, "delayed_update",
-			 w->strategy.delayed_update, "start_timeout_ns",
+			 w->strategy.kind, "matchmaking_ns", (json_int_t)w->strategy.matchmaking_ns,
+			 "delayed_update", w->strategy.delayed_update, "start_timeout_ns",
 			 (json_int_t)start_timeout_ns(plan), "ranks", ranks);
 }

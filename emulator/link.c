@@ -23,12 +23,11 @@ static int put_end(struct nl_msg *msg, const char *name, const uint8_t mac[6], u
 }
 
 int lh_veth_add(struct lh_nl *nl, const char *name, const uint8_t mac[6], const char *peer,
-		const uint8_t peer_mac[6], int peer_ns_fd, uint32_t mtu_bytes,
-		struct lh_error *err)
+		const uint8_t peer_mac[6], int peer_ns_fd, uint32_t mtu_bytes, struct lh_error *err)
 {
 	struct ifinfomsg header = {.ifi_family = AF_UNSPEC};
-	struct nl_msg *msg = lh_nl_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &header,
-				       sizeof(header));
+	struct nl_msg *msg =
+		lh_nl_new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
 	struct nlattr *info, *data, *end;
 	char what[96];
 
@@ -74,8 +73,8 @@ int lh_address_add(struct lh_nl *nl, int ifindex, uint32_t address, struct lh_er
 		.ifa_scope = RT_SCOPE_UNIVERSE,
 		.ifa_index = (unsigned)ifindex,
 	};
-	struct nl_msg *msg = lh_nl_new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &header,
-				       sizeof(header));
+	struct nl_msg *msg =
+		lh_nl_new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
 	char what[64], text[16];
 
 	snprintf(what, sizeof(what), "add address %s",
@@ -121,8 +120,8 @@ int lh_route_add(struct lh_nl *nl, int ifindex, uint32_t prefix, int prefix_len,
 		.rtm_type = RTN_UNICAST,
 		.rtm_flags = gateway ? RTNH_F_ONLINK : 0,
 	};
-	struct nl_msg *msg = lh_nl_new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &header,
-				       sizeof(header));
+	struct nl_msg *msg =
+		lh_nl_new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
 	char what[64], text[16];
 
 	snprintf(what, sizeof(what), "add the route to %s/%d",
@@ -142,8 +141,8 @@ int lh_neighbour_add(struct lh_nl *nl, int ifindex, uint32_t address, const uint
 		.ndm_ifindex = ifindex,
 		.ndm_state = NUD_PERMANENT,
 	};
-	struct nl_msg *msg = lh_nl_new(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &header,
-				       sizeof(header));
+	struct nl_msg *msg =
+		lh_nl_new(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &header, sizeof(header));
 	char what[64], text[16];
 
 	snprintf(what, sizeof(what), "add the neighbour %s",

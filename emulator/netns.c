@@ -88,7 +88,7 @@ int lh_sysctl_write(const char *key, const char *value, struct lh_error *err)
 	if (r < 0)
 		return r;
 	if (strcmp(held, value) != 0)
-		return lh_fail(err, LH_ESYS, 0, "%s holds '%s' after '%s' was written", path,
-			       held, value);
+		return lh_fail(err, LH_ESYS, 0, "%s holds '%s' after '%s' was written", path, held,
+			       value);
 	return 0;
 }

@@ -16,7 +16,7 @@
 #include "emulator/qdisc.h"
 #include "emulator/settings.h"
 
-static const uint32_t network_prefix = 10u << 24 | 64u << 16;         /* 10.64.0.0/10 */
+static const uint32_t network_prefix = 10u << 24 | 64u << 16;		  /* 10.64.0.0/10 */
 static const uint32_t gateway = 10u << 24 | 127u << 16 | 255u << 8 | 254; /* never spoken to */
 
 enum { NETWORK_PREFIX_LEN = 10 };
@@ -67,7 +67,8 @@ static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh
 		r = lh_route_add(nl, link, network_prefix, NETWORK_PREFIX_LEN, gateway, n->address,
 				 net->plan->initial_window_segments, err);
 	if (r == 0)
-		r = lh_tbf_add(nl, link, n->nic_up_bps, n->nic_burst_bytes, n->nic_limit_bytes, err);
+		r = lh_tbf_add(nl, link, n->nic_up_bps, n->nic_burst_bytes, n->nic_limit_bytes,
+			       err);
 	return r;
 }
 
@@ -120,11 +121,11 @@ static int set_up_port(struct lh_net *net, size_t i, struct lh_error *err)
 	if (r >= 0)
 		r = lh_link_up(net->router, net->port_ifindex[i], err);
 	if (r == 0)
-		r = lh_route_add(net->router, net->port_ifindex[i], net->plan->nodes[i].address,
-				 32, 0, 0, 0, err);
+		r = lh_route_add(net->router, net->port_ifindex[i], net->plan->nodes[i].address, 32,
+				 0, 0, 0, err);
 	if (r == 0)
-		r = lh_neighbour_add(net->router, net->port_ifindex[i],
-				     net->plan->nodes[i].address, mac, err);
+		r = lh_neighbour_add(net->router, net->port_ifindex[i], net->plan->nodes[i].address,
+				     mac, err);
 	if (r == 0 && net->plan->n_nodes > 1)
 		r = shape_port(net, i, err);
 	return r < 0 ? lh_error_prefix(err, "port of node %s", net->plan->nodes[i].name) : 0;
@@ -176,8 +177,8 @@ int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **re
 
 	if (!net)
 		return lh_fail(err, LH_ESYS, ENOMEM, "build the network");
-	*net = (struct lh_net){.plan = plan, .home_ns_fd = -1, .router_ns_fd = -1,
-			       .bpf = LH_BPF_NONE};
+	*net = (struct lh_net){
+		.plan = plan, .home_ns_fd = -1, .router_ns_fd = -1, .bpf = LH_BPF_NONE};
 	net->node_ns_fds = calloc(plan->n_nodes, sizeof(*net->node_ns_fds));
 	net->port_ifindex = calloc(plan->n_nodes, sizeof(*net->port_ifindex));
 	net->pinned = json_object();

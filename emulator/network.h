@@ -37,8 +37,7 @@ struct lh_net_counter {
 };
 
 /* Reads the counters of all pairs into counters[from * n_nodes + to]. */
-int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters,
-			 struct lh_error *err);
+int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err);
 
 /* What a loss-free network must not show, summed over all namespaces. */
 struct lh_net_faults {
@@ -50,8 +49,7 @@ struct lh_net_faults {
 	uint64_t softnet_drops;
 };
 
-int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults,
-		       struct lh_error *err);
+int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, struct lh_error *err);
 
 /* What was pinned (or, on a shared kernel, found), as a JSON object; borrowed. */
 json_t *lh_net_pinned(const struct lh_net *net);

@@ -29,7 +29,8 @@ int lh_nl_dump(struct lh_nl *nl, struct nl_msg *msg, const char *what,
 	       int (*each)(const struct nlmsghdr *answer, void *context, struct lh_error *err),
 	       void *context, struct lh_error *err);
 
-/* A new message of the given type and flags with a header of size bytes after it. NULL: no memory. */
+/* A new message of the given type and flags with a header of size bytes after it. NULL: no memory.
+ */
 struct nl_msg *lh_nl_new(int type, int flags, const void *header, size_t size);
 
 #endif

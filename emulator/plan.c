@@ -13,17 +13,17 @@ enum {
 	LIMIT_FLOOR_PKTS = 1000,
 	NIC_QUEUE_FLOOR_BYTES = 256 << 10, /* a few of the largest super-packets */
 	NIC_QUEUE_NS = 100000000,
-	INITIAL_WINDOW_SEGMENTS = 10,    /* RFC 6928 and Linux */
+	INITIAL_WINDOW_SEGMENTS = 10, /* RFC 6928 and Linux */
 	PAGE_BYTES = 4096,
 	BURST_NS = 1000000,
-	BURST_SEGMENTS_MIN = 2,  /* Linux's default of tcp_min_tso_segs */
+	BURST_SEGMENTS_MIN = 2,	 /* Linux's default of tcp_min_tso_segs */
 	BURST_SEGMENTS_MAX = 45, /* 64 KiB at the usual segment size */
 };
 
 char *lh_address_format(uint32_t address, char *buf, size_t n_buf)
 {
-	snprintf(buf, n_buf, "%u.%u.%u.%u", address >> 24, address >> 16 & 255,
-		 address >> 8 & 255, address & 255);
+	snprintf(buf, n_buf, "%u.%u.%u.%u", address >> 24, address >> 16 & 255, address >> 8 & 255,
+		 address & 255);
 	return buf;
 }
 
@@ -72,7 +72,8 @@ int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
 	/* a buffer holds overhead too: count on half of it, and on room for the queue */
 	buffer = (double)(receiver->rmem_max_bytes < sender->wmem_max_bytes
 				  ? receiver->rmem_max_bytes
-				  : sender->wmem_max_bytes) / 2;
+				  : sender->wmem_max_bytes) /
+		 2;
 	if (rtt_s > 0 && 8.0 * buffer / rtt_s < 1.2 * link)
 		return -1;
 	return (int64_t)link;
@@ -148,8 +149,7 @@ static void plan_nic_burst(struct lh_plan *plan, size_t i)
 {
 	struct lh_plan_node *n = &plan->nodes[i];
 	double by_time = bytes_in(n->nic_up_bps, BURST_NS);
-	double by_segments =
-		2.0 * n->burst_segments * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
+	double by_segments = 2.0 * n->burst_segments * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
 
 	n->nic_burst_bytes = to_u32(by_time > by_segments ? by_time : by_segments);
 }
@@ -159,14 +159,13 @@ static void plan_settings(struct lh_plan *plan)
 	const struct lh_scenario *sc = plan->scenario;
 	int64_t pages = sc->run.guest_memory_bytes / PAGE_BYTES;
 
-	plan->mtu_bytes = sc->run.segments == LH_SEGMENTS_COARSE
-				  ? LH_MTU_COARSE_BYTES
-				  : (uint32_t)sc->network.mtu_bytes;
+	plan->mtu_bytes = sc->run.segments == LH_SEGMENTS_COARSE ? LH_MTU_COARSE_BYTES
+								 : (uint32_t)sc->network.mtu_bytes;
 	plan->segment_bytes = plan->mtu_bytes - LH_TCP_HEADERS_BYTES;
 	plan->initial_window_segments = INITIAL_WINDOW_SEGMENTS;
 	if (sc->run.segments == LH_SEGMENTS_COARSE) {
-		int64_t bytes = INITIAL_WINDOW_SEGMENTS *
-				(sc->network.mtu_bytes - LH_TCP_HEADERS_BYTES);
+		int64_t bytes =
+			INITIAL_WINDOW_SEGMENTS * (sc->network.mtu_bytes - LH_TCP_HEADERS_BYTES);
 
 		plan->initial_window_segments =
 			(uint32_t)((bytes + plan->segment_bytes / 2) / plan->segment_bytes);

@@ -29,7 +29,7 @@ struct lh_plan_path {
 	int64_t delay_ns;
 	int64_t bandwidth_bps;
 	int64_t queue_ns;
-	uint32_t limit_pkts;    /* of netem: what is in flight plus the queue */
+	uint32_t limit_pkts;	 /* of netem: what is in flight plus the queue */
 	uint32_t clamp_segments; /* congestion window's upper bound; 0: none */
 };
 
@@ -57,7 +57,8 @@ struct lh_plan {
 	int64_t guest_memory_bytes;
 };
 
-/* Builds the plan of a resolved scenario, which must outlive it. *ret_plan is owned by the caller. */
+/* Builds the plan of a resolved scenario, which must outlive it. *ret_plan is owned by the caller.
+ */
 int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 		  struct lh_error *err);
 void lh_plan_free(struct lh_plan *plan);

@@ -13,11 +13,11 @@
 #include "emulator/probe_internal.h"
 
 enum {
-	MEASURED_RTTS = 4,         /* whole round trips: a window-limited stream comes in bursts */
+	MEASURED_RTTS = 4, /* whole round trips: a window-limited stream comes in bursts */
 	MEASURE_FLOOR_NS = 20 * LH_NS_PER_MS,
 	MEASURE_FLOOR_BYTES = 4 << 20, /* 64 of the largest super-packets: counted by the piece */
 	SETTLE_FLOOR_BYTES = 1 << 20,  /* network cards let a burst of 128 KiB go first */
-	MEASURED_BURSTS = 100,     /* so that one more or less is 1 % */
+	MEASURED_BURSTS = 100,	       /* so that one more or less is 1 % */
 	SETTLE_MARGIN_RTTS = 4,
 	CUBIC_FLOOR_NS = 5 * LH_NS_PER_MS,
 };
@@ -78,9 +78,8 @@ static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_
 			row->from_node = i;
 			row->to_node = j;
 			row->target = (double)lh_plan_rtt_ns(plan, i, j) / LH_NS_PER_MS;
-			row->achieved = rtts[i * n + j] < 0
-						? -1
-						: (double)rtts[i * n + j] / LH_NS_PER_MS;
+			row->achieved =
+				rtts[i * n + j] < 0 ? -1 : (double)rtts[i * n + j] / LH_NS_PER_MS;
 			row->tolerance_ratio = is_virtual ? rtt_ratio_virtual : rtt_ratio_real;
 			row->tolerance_abs = is_virtual ? rtt_abs_ms_virtual : rtt_abs_ms_real;
 			row->published = -1;
@@ -244,8 +243,8 @@ static bool is_opposed(const struct lh_plan *plan, const struct lh_stream_job *j
 }
 
 /* Runs as many jobs at once as fit, until all are done. */
-static int run_in_rounds(struct lh_net *net, const struct lh_plan *plan,
-			 struct lh_stream_job *jobs, size_t n_jobs, struct lh_error *err)
+static int run_in_rounds(struct lh_net *net, const struct lh_plan *plan, struct lh_stream_job *jobs,
+			 size_t n_jobs, struct lh_error *err)
 {
 	lh_cleanup_free double *load = calloc(2 * plan->n_nodes, sizeof(*load));
 	size_t done = 0;
@@ -310,7 +309,8 @@ static int probe_full(struct lh_net *net, const struct lh_plan *plan,
 
 	for (size_t i = 0; i < spec->n_measured && r == 0; i++) {
 		const struct lh_measured *m = &spec->measured[i];
-		struct lh_stream_job job = {.from = base->from, .to = base->to,
+		struct lh_stream_job job = {.from = base->from,
+					    .to = base->to,
 					    .streams = (int)m->streams,
 					    .measure_ns = m->duration_ns};
 
@@ -319,7 +319,7 @@ static int probe_full(struct lh_net *net, const struct lh_plan *plan,
 		r = lh_probe_streams(net, plan, &job, 1, err);
 		if (r == 0)
 			r = add_stream_row(links, &job, (double)m->throughput_bps,
-					   m->streams == 1             ? stream_ratio
+					   m->streams == 1	       ? stream_ratio
 					   : m->streams <= few_streams ? few_streams_ratio
 								       : many_streams_ratio,
 					   m, err);
@@ -380,8 +380,8 @@ static void print_row(FILE *f, const struct lh_link_row *row, const struct lh_pl
 
 	fprintf(f, "%s,%s,%s,%s,%s,", is_rtt ? "rtt" : "throughput",
 		net->sites[plan->nodes[row->from_node].site].name,
-		net->sites[plan->nodes[row->to_node].site].name,
-		plan->nodes[row->from_node].name, plan->nodes[row->to_node].name);
+		net->sites[plan->nodes[row->to_node].site].name, plan->nodes[row->from_node].name,
+		plan->nodes[row->to_node].name);
 	if (!is_rtt)
 		fprintf(f, "%d", row->streams);
 	fputc(',', f);

@@ -20,7 +20,7 @@ struct lh_link_row {
 	size_t to_node;
 	int streams;
 	double duration_s;
-	double target;   /* -1: none; nothing is judged */
+	double target;	 /* -1: none; nothing is judged */
 	double achieved; /* -1: no answer */
 	double tolerance_ratio;
 	double tolerance_abs; /* in the row's unit, beside the ratio */

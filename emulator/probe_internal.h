@@ -16,8 +16,8 @@ struct lh_stream_job {
 	size_t from;
 	size_t to;
 	int streams;
-	int64_t settle_ns;  /* from the begin of sending to the begin of counting */
-	int64_t measure_ns; /* how long is counted */
+	int64_t settle_ns;   /* from the begin of sending to the begin of counting */
+	int64_t measure_ns;  /* how long is counted */
 	double achieved_bps; /* filled in */
 };
 

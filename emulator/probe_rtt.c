@@ -35,7 +35,7 @@ struct echo {
 
 struct rtt_probe {
 	const struct lh_plan *plan;
-	int *socks; /* by node */
+	int *socks;	  /* by node */
 	int64_t *samples; /* [(from * n + to) * ROUNDS + round], -1: none yet */
 	size_t n_missing;
 };
@@ -89,8 +89,8 @@ static int send_echo(struct rtt_probe *p, size_t from, size_t to, uint32_t round
 	};
 
 	e.header.checksum = checksum(&e, sizeof(e));
-	if (sendto(p->socks[from], &e, sizeof(e), 0, (struct sockaddr *)&address,
-		   sizeof(address)) < 0)
+	if (sendto(p->socks[from], &e, sizeof(e), 0, (struct sockaddr *)&address, sizeof(address)) <
+	    0)
 		return lh_fail(err, LH_ESYS, errno, "send an echo to %s", p->plan->nodes[to].name);
 	return 0;
 }
@@ -117,7 +117,9 @@ static void receive_answers(struct rtt_probe *p, size_t from)
 	for (;;) {
 		char packet[256], control[128];
 		struct iovec v = {packet, sizeof(packet)};
-		struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+		struct msghdr m = {.msg_iov = &v,
+				   .msg_iovlen = 1,
+				   .msg_control = control,
 				   .msg_controllen = sizeof(control)};
 		ssize_t got = recvmsg(p->socks[from], &m, 0);
 		struct echo e;

@@ -259,8 +259,10 @@ int lh_probe_streams(struct lh_net *net, const struct lh_plan *plan, struct lh_s
 		return lh_fail(err, LH_ESYS, ENOMEM, "probe streams");
 	for (size_t i = 0, k = 0; i < n_jobs; i++)
 		for (int s = 0; s < jobs[i].streams; s++)
-			streams[k++] = (struct stream){.job = &jobs[i], .send_sock = -1,
-						       .receive_sock = -1, .filler_fd = filler};
+			streams[k++] = (struct stream){.job = &jobs[i],
+						       .send_sock = -1,
+						       .receive_sock = -1,
+						       .filler_fd = filler};
 	r = run_streams(net, plan, jobs, n_jobs, streams, n, err);
 	for (size_t i = 0; i < n; i++)
 		stop(&streams[i]);

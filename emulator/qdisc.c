@@ -54,8 +54,8 @@ static struct tc_ratespec ratespec_of(int64_t bytes_per_s)
 }
 
 /* A request for a qdisc, class or filter of the given kind. */
-static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t parent,
-			     uint32_t info, const char *kind)
+static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t parent, uint32_t info,
+			     const char *kind)
 {
 	struct tcmsg header = {
 		.tcm_family = AF_UNSPEC,
@@ -139,8 +139,9 @@ int lh_htb_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, uint32_t burst_b
 	bool failed = !options || nla_put(msg, TCA_HTB_INIT, sizeof(opt), &opt) < 0;
 	int r = tc_send(nl, msg, options, failed, "add htb", ifindex, err);
 
-	return r < 0 ? r : class_add(nl, ifindex, LH_CLASS_NIC, ROOT_MAJOR << 16, rate_bps,
-				     rate_bps, burst_bytes, err);
+	return r < 0 ? r
+		     : class_add(nl, ifindex, LH_CLASS_NIC, ROOT_MAJOR << 16, rate_bps, rate_bps,
+				 burst_bytes, err);
 }
 
 int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t share_bps,
@@ -151,15 +152,15 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 			 burst_bytes, err);
 }
 
-int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t delay_ns,
-		 int64_t rate_bps, uint32_t limit_pkts, struct lh_error *err)
+int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t delay_ns, int64_t rate_bps,
+		 uint32_t limit_pkts, struct lh_error *err)
 {
 	int64_t bytes_per_s = lh_rate_to_kernel(rate_bps);
 	struct tc_netem_qopt opt = {.limit = limit_pkts};
 	struct tc_netem_rate rate = {.rate = rate_low(bytes_per_s)};
-	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16,
-				    TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), 0,
-				    "netem");
+	struct nl_msg *msg =
+		tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16,
+		       TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), 0, "netem");
 	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
 	/* netem's own structure stands in the options without an attribute header */
 	bool failed = !options || nlmsg_append(msg, &opt, sizeof(opt), NLMSG_ALIGNTO) < 0 ||

@@ -14,8 +14,8 @@
 #include "emulator/nl.h"
 
 enum {
-	LH_CLASS_NIC = 1,       /* minor of the class that holds a port's whole rate */
-	LH_CLASS_FIRST = 0x10,  /* minor of the class of sender 0 */
+	LH_CLASS_NIC = 1,	/* minor of the class that holds a port's whole rate */
+	LH_CLASS_FIRST = 0x10,	/* minor of the class of sender 0 */
 	LH_NETEM_FIRST = 0x100, /* major of the netem of sender 0 */
 };
 
@@ -32,8 +32,8 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 		     int64_t rate_bps, uint32_t burst_bytes, struct lh_error *err);
 
 /* netem in a sender's class. */
-int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t delay_ns,
-		 int64_t rate_bps, uint32_t limit_pkts, struct lh_error *err);
+int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t delay_ns, int64_t rate_bps,
+		 uint32_t limit_pkts, struct lh_error *err);
 
 /* The classifying BPF program prog_fd on a link's htb. */
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
@@ -43,11 +43,11 @@ struct lh_qdisc_state {
 	char kind[16];
 	int ifindex;
 	uint32_t handle;
-	int64_t delay_ns;     /* netem */
-	int64_t jitter_ns;    /* netem */
+	int64_t delay_ns;	  /* netem */
+	int64_t jitter_ns;	  /* netem */
 	int64_t rate_bytes_per_s; /* netem, tbf */
-	uint32_t limit;       /* netem: packets; tbf: bytes */
-	uint32_t direct_pkts; /* htb: packets that no class took */
+	uint32_t limit;		  /* netem: packets; tbf: bytes */
+	uint32_t direct_pkts;	  /* htb: packets that no class took */
 	uint64_t bytes;
 	uint64_t packets;
 	uint32_t drops;

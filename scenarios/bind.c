@@ -255,8 +255,8 @@ static void bind_items(const struct site *s, size_t *count)
 	*(void **)s->at = items;
 	for (size_t i = 0; items && i < s->value->n_entries; i++) {
 		struct lh_yaml_entry *e = &s->value->entries[i];
-		lh_cleanup_free char *path = e->key ? lh_strf("%s.%s", s->path, e->key)
-						    : lh_strf("%s[%zu]", s->path, i);
+		lh_cleanup_free char *path =
+			e->key ? lh_strf("%s.%s", s->path, e->key) : lh_strf("%s[%zu]", s->path, i);
 		void *item = items + i * section->size;
 
 		if (e->key && section->name_key && e->value->kind == LH_YAML_MAPPING)
@@ -384,8 +384,8 @@ static void set_absent(const struct lh_field *f, void *at)
 
 /* Gives every value of an absent section its fallback or, where the section has none or
  * cannot stand without something required, its "absent" value. */
-static void bind_absent_section(const struct lh_field *f, struct lh_yaml *parent,
-				const char *path, void *at, struct lh_diag *diag)
+static void bind_absent_section(const struct lh_field *f, struct lh_yaml *parent, const char *path,
+				void *at, struct lh_diag *diag)
 {
 	struct lh_yaml *empty = lh_yaml_mapping(parent->pos);
 	bool has_fallback = false, has_required = false;
@@ -433,8 +433,7 @@ static void refuse_unknown_keys(const struct lh_section *section, const struct l
 {
 	for (size_t i = 0; i < map->n_entries; i++) {
 		const struct lh_yaml_entry *e = &map->entries[i];
-		lh_cleanup_free char *key_path =
-			lh_strf("%s%s%s", path, *path ? "." : "", e->key);
+		lh_cleanup_free char *key_path = lh_strf("%s%s%s", path, *path ? "." : "", e->key);
 		const struct lh_field *f = section->fields;
 		const char *near;
 

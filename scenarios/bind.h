@@ -18,18 +18,18 @@ enum lh_field_type {
 	LH_FIELD_NUMBER,     /* double */
 	LH_FIELD_BOOLEAN,    /* bool */
 	LH_FIELD_DURATION,   /* int64_t ns */
-	LH_FIELD_RATE,       /* int64_t bit/s */
-	LH_FIELD_SIZE,       /* int64_t bytes */
+	LH_FIELD_RATE,	     /* int64_t bit/s */
+	LH_FIELD_SIZE,	     /* int64_t bytes */
 	LH_FIELD_USD_HOUR,   /* int64_t micro-USD per hour */
 	LH_FIELD_BYTE_PRICE, /* struct lh_byte_price */
-	LH_FIELD_RATIO,      /* double 0..1 */
+	LH_FIELD_RATIO,	     /* double 0..1 */
 	LH_FIELD_CHOICE,     /* int, from choices */
-	LH_FIELD_WORD,       /* char *, one of choices (their value is not used) */
+	LH_FIELD_WORD,	     /* char *, one of choices (their value is not used) */
 	LH_FIELD_STRINGS,    /* char **, with a count */
 	LH_FIELD_SECTION,    /* struct */
-	LH_FIELD_LIST,       /* array of structs, with a count */
-	LH_FIELD_MAP,        /* array of structs keyed by name, with a count */
-	LH_FIELD_TREE,       /* struct lh_yaml *, borrowed; for what is bound elsewhere */
+	LH_FIELD_LIST,	     /* array of structs, with a count */
+	LH_FIELD_MAP,	     /* array of structs keyed by name, with a count */
+	LH_FIELD_TREE,	     /* struct lh_yaml *, borrowed; for what is bound elsewhere */
 };
 
 enum { LH_FIELD_REQUIRED = 1 };
@@ -46,10 +46,10 @@ struct lh_field {
 	enum lh_field_type type;
 	int flags;
 	size_t offset;
-	size_t count_offset;             /* STRINGS, LIST, MAP: of the size_t */
-	const char *fallback;            /* as the user would write it; NULL: none */
-	int64_t min;                     /* INTEGER and quantities: least value */
-	int64_t max;                     /* 0: no bound */
+	size_t count_offset;		 /* STRINGS, LIST, MAP: of the size_t */
+	const char *fallback;		 /* as the user would write it; NULL: none */
+	int64_t min;			 /* INTEGER and quantities: least value */
+	int64_t max;			 /* 0: no bound */
 	const struct lh_choice *choices; /* ends with name NULL */
 	const struct lh_section *section;
 	const char *doc;
@@ -61,9 +61,9 @@ struct lh_section {
 	const char *name;
 	const char *doc;
 	size_t size;
-	size_t name_offset;   /* in a MAP: where the key goes (char *), or LH_NO_OFFSET */
-	const char *name_key; /* in a MAP: the key inside that repeats the name, or NULL */
-	size_t pos_offset;    /* struct lh_pos, or LH_NO_OFFSET */
+	size_t name_offset;	       /* in a MAP: where the key goes (char *), or LH_NO_OFFSET */
+	const char *name_key;	       /* in a MAP: the key inside that repeats the name, or NULL */
+	size_t pos_offset;	       /* struct lh_pos, or LH_NO_OFFSET */
 	const struct lh_field *fields; /* ends with key NULL */
 };
 

@@ -118,9 +118,8 @@ static void inline_file(const struct lh_catalog *catalog, struct lh_yaml *map, c
 }
 
 /* Puts the file folder/name.yaml into tree[folder][name], unless something is there already. */
-static void inline_named(const struct lh_catalog *catalog, struct lh_yaml *tree,
-			 const char *folder, const struct lh_yaml *name, const char *key_path,
-			 struct lh_diag *diag)
+static void inline_named(const struct lh_catalog *catalog, struct lh_yaml *tree, const char *folder,
+			 const struct lh_yaml *name, const char *key_path, struct lh_diag *diag)
 {
 	struct lh_yaml *map = lh_yaml_get(tree, folder);
 	lh_cleanup_free char *file = NULL;
@@ -165,8 +164,7 @@ static void inline_machines(const struct lh_catalog *catalog, struct lh_yaml *tr
 	}
 }
 
-void lh_catalog_inline(const struct lh_catalog *catalog, struct lh_yaml *tree,
-		       struct lh_diag *diag)
+void lh_catalog_inline(const struct lh_catalog *catalog, struct lh_yaml *tree, struct lh_diag *diag)
 {
 	const struct lh_yaml *model = scalar_of(lh_yaml_get(tree, "workload"), "model");
 

@@ -32,8 +32,8 @@ static int site_find(const struct lh_network *network, const char *name)
 }
 
 /* Complains that name, at pos, is no site; not where the network could not be read. */
-static void say_unknown_site(const struct lh_network *network, const char *name,
-			     struct lh_pos pos, const char *key_path, struct lh_diag *diag)
+static void say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
+			     const char *key_path, struct lh_diag *diag)
 {
 	const char *near = lh_nearest(name, site_name_at, network);
 
@@ -146,8 +146,8 @@ static const struct lh_profile_entry *profile_find(const struct lh_scenario *sc,
 						   const char *model)
 {
 	for (size_t i = 0; i < sc->n_profiles; i++)
-		for (size_t j = 0; same_text(sc->profiles[i].name, gpu) &&
-				   j < sc->profiles[i].n_models; j++)
+		for (size_t j = 0;
+		     same_text(sc->profiles[i].name, gpu) && j < sc->profiles[i].n_models; j++)
 			if (same_text(sc->profiles[i].models[j].name, model))
 				return &sc->profiles[i].models[j];
 	return NULL;
@@ -199,8 +199,8 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 			    spec->machine, model);
 	if (!ret->profile || !ret->host || site < 0)
 		return false;
-	ret->micro_batch = sc->workload.micro_batch > 0 ? sc->workload.micro_batch
-							: ret->profile->micro_batch;
+	ret->micro_batch =
+		sc->workload.micro_batch > 0 ? sc->workload.micro_batch : ret->profile->micro_batch;
 	return true;
 }
 
@@ -259,8 +259,7 @@ static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
 		ok &= resolve_node_spec(sc, i, &kinds[i], diag);
 		total += sc->node_specs[i].count > 0 ? sc->node_specs[i].count : 0;
 	}
-	if (nodes && nodes->kind == LH_YAML_SEQUENCE &&
-	    (total > LH_NODES_MAX || !sc->n_node_specs))
+	if (nodes && nodes->kind == LH_YAML_SEQUENCE && (total > LH_NODES_MAX || !sc->n_node_specs))
 		lh_diag_add(diag, nodes->pos, "nodes", "%lld nodes; expected 1 to %d",
 			    (long long)total, LH_NODES_MAX);
 	if (!ok || diag->n_messages)
@@ -352,8 +351,7 @@ static void check_names(const struct lh_scenario *sc, struct lh_diag *diag)
 	if (name)
 		check_name(sc->name, name->pos, "name", diag);
 	for (size_t i = 0; sites && i < sites->n_entries; i++)
-		check_name(sites->entries[i].key, sites->entries[i].key_pos, "network.sites",
-			   diag);
+		check_name(sites->entries[i].key, sites->entries[i].key_pos, "network.sites", diag);
 	for (size_t i = 0; machines && i < machines->n_entries; i++)
 		check_name(machines->entries[i].key, machines->entries[i].key_pos, "machines",
 			   diag);

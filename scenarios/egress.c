@@ -5,12 +5,9 @@
 #include "scenarios/scenario.h"
 
 static const char *const class_names[LH_N_EGRESS_CLASSES] = {
-	[LH_EGRESS_SAME_ZONE] = "same-zone",
-	[LH_EGRESS_INTER_ZONE] = "inter-zone",
-	[LH_EGRESS_INTER_REGION] = "inter-region",
-	[LH_EGRESS_INTER_CONTINENT] = "inter-continent",
-	[LH_EGRESS_OCEANIA] = "oceania",
-	[LH_EGRESS_ON_PREMISE] = "on-premise",
+	[LH_EGRESS_SAME_ZONE] = "same-zone",	   [LH_EGRESS_INTER_ZONE] = "inter-zone",
+	[LH_EGRESS_INTER_REGION] = "inter-region", [LH_EGRESS_INTER_CONTINENT] = "inter-continent",
+	[LH_EGRESS_OCEANIA] = "oceania",	   [LH_EGRESS_ON_PREMISE] = "on-premise",
 };
 
 const char *lh_egress_class_name(enum lh_egress_class class)
@@ -34,8 +31,7 @@ enum lh_egress_class lh_egress_class_of(const struct lh_site *from, const struct
 			       ? LH_EGRESS_OCEANIA
 			       : LH_EGRESS_INTER_CONTINENT;
 	if (strcmp(from->provider, to->provider) == 0 && same_text(from->region, to->region))
-		return same_text(from->zone, to->zone) ? LH_EGRESS_SAME_ZONE
-						       : LH_EGRESS_INTER_ZONE;
+		return same_text(from->zone, to->zone) ? LH_EGRESS_SAME_ZONE : LH_EGRESS_INTER_ZONE;
 	return LH_EGRESS_INTER_REGION;
 }
 

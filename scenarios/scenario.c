@@ -90,8 +90,7 @@ static enum override_result override_apply(struct lh_yaml *tree, const struct lh
 		lh_diag_add(diag, pos, o->path, "expected the path of a key, such as run.seed");
 		return OVERRIDE_FAILED;
 	}
-	return lh_yaml_set(at, word, override_value(o, diag)) < 0 ? OVERRIDE_FAILED
-								  : OVERRIDE_DONE;
+	return lh_yaml_set(at, word, override_value(o, diag)) < 0 ? OVERRIDE_FAILED : OVERRIDE_DONE;
 }
 
 /* Whether the change goes below machines, models or profiles, which are filled in later. */
@@ -168,9 +167,9 @@ static int read_tree(const char *file, const char *catalog_dir, struct lh_yaml *
 		       file, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-int lh_scenario_read(const char *file, const char *catalog_dir,
-		     const struct lh_override *overrides, size_t n_overrides,
-		     struct lh_scenario **ret_scenario, struct lh_diag *diag, struct lh_error *err)
+int lh_scenario_read(const char *file, const char *catalog_dir, const struct lh_override *overrides,
+		     size_t n_overrides, struct lh_scenario **ret_scenario, struct lh_diag *diag,
+		     struct lh_error *err)
 {
 	lh_cleanup_free char *beside = lh_path_dirname(file);
 	struct lh_catalog catalog = {beside, catalog_dir};

@@ -51,7 +51,7 @@ struct lh_measured {
 	int64_t streams;
 	int64_t duration_ns;
 	int64_t throughput_bps; /* mean goodput over the duration, all streams together */
-	int64_t sd_bps;         /* between repetitions */
+	int64_t sd_bps;		/* between repetitions */
 	char *source;
 };
 
@@ -61,10 +61,10 @@ struct lh_path_spec {
 	size_t n_between;
 	char *from;
 	char *to;
-	int64_t rtt_ns;   /* with between; else -1 */
+	int64_t rtt_ns;	  /* with between; else -1 */
 	int64_t delay_ns; /* one way, with from and to; else -1 */
 	int64_t bandwidth_bps;
-	int64_t queue_ns;            /* -1: the default */
+	int64_t queue_ns;	     /* -1: the default */
 	int64_t stream_window_bytes; /* -1: the network's */
 	char *source;
 	struct lh_measured *measured;
@@ -148,8 +148,8 @@ struct lh_profile {
 
 struct lh_vm_price {
 	char *machine;
-	char *site; /* NULL: everywhere */
-	int64_t spot_usd_micro_per_h;      /* -1: not offered */
+	char *site;			   /* NULL: everywhere */
+	int64_t spot_usd_micro_per_h;	   /* -1: not offered */
 	int64_t on_demand_usd_micro_per_h; /* -1: not offered */
 	char *source;
 };
@@ -237,8 +237,8 @@ struct lh_data_spec {
 
 /* One node as resolved: names and indices of what it is made of. */
 struct lh_node {
-	char *name;        /* "gc-us/0" */
-	size_t site;       /* index into network.sites */
+	char *name;  /* "gc-us/0" */
+	size_t site; /* index into network.sites */
 	const struct lh_machine *machine;
 	const struct lh_profile_entry *profile;
 	const struct lh_host_cost *host;
@@ -267,7 +267,7 @@ struct lh_scenario {
 	struct lh_node *nodes; /* rank = index; the nodes of one site stand together */
 	size_t n_nodes;
 	const struct lh_model *model;
-	json_t *resolved; /* the whole document, every file replaced by its content */
+	json_t *resolved;     /* the whole document, every file replaced by its content */
 	struct lh_yaml *tree; /* the same as read; positions in the structs point into it */
 };
 
@@ -325,9 +325,8 @@ struct lh_override {
  * (LH_EINPUT then); a file that cannot be read gives LH_EINPUT too, in err.
  * *ret_scenario is owned by the caller.
  */
-int lh_scenario_read(const char *file, const char *catalog_dir,
-		     const struct lh_override *overrides, size_t n_overrides,
-		     struct lh_scenario **ret_scenario, struct lh_diag *diag,
+int lh_scenario_read(const char *file, const char *catalog_dir, const struct lh_override *overrides,
+		     size_t n_overrides, struct lh_scenario **ret_scenario, struct lh_diag *diag,
 		     struct lh_error *err);
 
 /* The same from a resolved document (run.json's "scenario"); file names it in messages. */

@@ -10,20 +10,20 @@ struct lh_suite_file {
 	char *name;
 	char *about;
 	char *source;
-	struct lh_yaml *base;      /* borrowed from the tree, as the next three */
+	struct lh_yaml *base; /* borrowed from the tree, as the next three */
 	struct lh_yaml *workloads;
 	struct lh_yaml *groups;
 	struct lh_yaml *published;
 };
 
 /* A catalog file that holds one named thing, with its format version. */
-extern const struct lh_section lh_network_section;  /* struct lh_network */
-extern const struct lh_section lh_machine_section;  /* struct lh_machine */
-extern const struct lh_section lh_model_section;    /* struct lh_model */
-extern const struct lh_section lh_profile_section;  /* struct lh_profile */
-extern const struct lh_section lh_prices_section;   /* struct lh_prices */
-extern const struct lh_section lh_scenario_section; /* struct lh_scenario */
-extern const struct lh_section lh_suite_section;    /* struct lh_suite_file */
+extern const struct lh_section lh_network_section;   /* struct lh_network */
+extern const struct lh_section lh_machine_section;   /* struct lh_machine */
+extern const struct lh_section lh_model_section;     /* struct lh_model */
+extern const struct lh_section lh_profile_section;   /* struct lh_profile */
+extern const struct lh_section lh_prices_section;    /* struct lh_prices */
+extern const struct lh_section lh_scenario_section;  /* struct lh_scenario */
+extern const struct lh_section lh_suite_section;     /* struct lh_suite_file */
 extern const struct lh_section lh_published_section; /* struct lh_published */
 
 #endif

@@ -115,9 +115,9 @@ json_t *lh_section_schema(const struct lh_section *section)
 
 json_t *lh_scenario_schema(void)
 {
-	json_t *schema = json_pack("{s:s, s:s}", "$schema",
-				   "http://json-schema.org/draft-07/schema#", "title",
-				   "longhaul scenario");
+	json_t *schema =
+		json_pack("{s:s, s:s}", "$schema", "http://json-schema.org/draft-07/schema#",
+			  "title", "longhaul scenario");
 	json_t *body = lh_section_schema(&lh_scenario_section);
 
 	json_object_update(schema, body);

@@ -80,9 +80,9 @@ static int walk(const struct reader *r, visit_fn *visit, void *context)
 		}
 		for (size_t p = 0; p < placements->n_entries; p++)
 			for (size_t w = 0; w < workloads->n_entries; w++) {
-				int end = walk_workload(r, &placements->entries[p],
-							workloads->entries[w].value, visit,
-							context);
+				int end =
+					walk_workload(r, &placements->entries[p],
+						      workloads->entries[w].value, visit, context);
 
 				if (end)
 					return end;

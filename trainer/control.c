@@ -21,8 +21,8 @@ void lh_control_init(struct lh_control *control, struct lh_mesh *mesh, struct lh
 	control->progress = progress;
 	control->failure_fd = -1;
 	for (uint32_t peer = 0; peer < mesh->n; peer++)
-		control->polls[peer] = (struct pollfd){
-			.fd = mesh->fd[peer][LH_CHANNEL_CONTROL], .events = POLLIN};
+		control->polls[peer] =
+			(struct pollfd){.fd = mesh->fd[peer][LH_CHANNEL_CONTROL], .events = POLLIN};
 }
 
 static int peer_error(const struct lh_control *control, uint32_t peer, struct lh_error *err)
@@ -204,7 +204,8 @@ int lh_control_wait(struct lh_control *control, int64_t until_ns, struct lh_erro
 
 int lh_control_part(struct lh_control *control, struct lh_error *err)
 {
-	struct lh_frame frame = {.type = LH_FRAME_BYE, .rank = (uint16_t)control->mesh->self,
+	struct lh_frame frame = {.type = LH_FRAME_BYE,
+				 .rank = (uint16_t)control->mesh->self,
 				 .time_ns = lh_clock_now_ns()};
 	int rc = send_all(control, &frame, true, frame.time_ns, err);
 

@@ -62,9 +62,9 @@ int lh_events_add(struct lh_events *events, const char *event, int64_t t_ns, jso
 		  struct lh_error *err)
 {
 	lh_cleanup_json json_t *mine = fields;
-	lh_cleanup_json json_t *object = json_pack("{s:s, s:I, s:I}", "event", event, "t_ns",
-						   (json_int_t)t_ns, "rank",
-						   (json_int_t)events->rank);
+	lh_cleanup_json json_t *object =
+		json_pack("{s:s, s:I, s:I}", "event", event, "t_ns", (json_int_t)t_ns, "rank",
+			  (json_int_t)events->rank);
 	lh_cleanup_free char *line = NULL;
 
 	assert(t_ns >= events->last_ns);

@@ -28,8 +28,8 @@ static const int64_t HOUR_NS = 3600 * LH_NS_PER_S;
 struct section {
 	const json_t *object;
 	const char *file;
-	char path[64];  /* "" or "ranks[3]." */
-	size_t n_read;  /* keys asked for so far */
+	char path[64]; /* "" or "ranks[3]." */
+	size_t n_read; /* keys asked for so far */
 	struct lh_error *err;
 };
 
@@ -128,7 +128,7 @@ static int check_all_read(const struct section *s, const char *const known[])
 
 	if (json_object_size(s->object) == s->n_read)
 		return 0;
-	json_object_foreach((json_t *)(uintptr_t)s->object, key, value) {
+	json_object_foreach ((json_t *)(uintptr_t)s->object, key, value) {
 		size_t i = 0;
 
 		while (known[i] && strcmp(known[i], key) != 0)
@@ -167,9 +167,17 @@ static int parse_address(struct section *s, struct lh_job_rank *rank)
 
 static int parse_rank(struct section *s, struct lh_job_rank *rank)
 {
-	static const char *const known[] = {"node", "site", "address", "port", "micro_batch",
-					    "samples_per_s", "variation_ratio", "accumulate_ns",
-					    "averaging_bps", "apply_ns", NULL};
+	static const char *const known[] = {"node",
+					    "site",
+					    "address",
+					    "port",
+					    "micro_batch",
+					    "samples_per_s",
+					    "variation_ratio",
+					    "accumulate_ns",
+					    "averaging_bps",
+					    "apply_ns",
+					    NULL};
 	int64_t micro_batch, averaging_bps;
 	int rc;
 
@@ -217,8 +225,8 @@ static int parse_ranks(struct section *s, struct lh_job *job)
 		return lh_fail(s->err, LH_ESYS, 0, "%s: out of memory", s->file);
 	job->n_ranks = (uint32_t)n;
 	for (size_t i = 0; i < n; i++) {
-		struct section rank = {.object = json_array_get(array, i), .file = s->file,
-				       .err = s->err};
+		struct section rank = {
+			.object = json_array_get(array, i), .file = s->file, .err = s->err};
 
 		snprintf(rank.path, sizeof(rank.path), "ranks[%zu].", i);
 		if (!json_is_object(rank.object))
@@ -232,8 +240,8 @@ static int parse_ranks(struct section *s, struct lh_job *job)
 static int parse_strategy(struct section *s, struct lh_job *job)
 {
 	static const char *const known[] = {"kind", "matchmaking_ns", "delayed_update", NULL};
-	struct section inner = {.object = get(s, "strategy"), .file = s->file,
-				.path = "strategy.", .err = s->err};
+	struct section inner = {
+		.object = get(s, "strategy"), .file = s->file, .path = "strategy.", .err = s->err};
 	const char *kind;
 	int rc;
 
@@ -278,9 +286,10 @@ static int parse_words(struct section *s, struct lh_job *job)
 
 static int parse_document(struct section *s, struct lh_job *job)
 {
-	static const char *const known[] = {"format", "seed", "mode", "model", "parameters",
-					    "target_batch", "epochs", "compress", "strategy",
-					    "start_timeout_ns", "ranks", NULL};
+	static const char *const known[] = {
+		"format",	"seed",	  "mode",     "model",	  "parameters",
+		"target_batch", "epochs", "compress", "strategy", "start_timeout_ns",
+		"ranks",	NULL};
 	int64_t seed, parameters, target_batch, epochs;
 	int rc;
 

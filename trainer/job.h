@@ -28,12 +28,12 @@ struct lh_job_rank {
 	uint16_t port;
 	struct sockaddr_storage socket_address; /* address and port */
 	socklen_t socket_address_size;
-	uint32_t micro_batch;   /* samples */
+	uint32_t micro_batch; /* samples */
 	double samples_per_s;
 	double variation_ratio; /* relative standard deviation of a micro-batch's time */
-	int64_t accumulate_ns;  /* per micro-batch, beside the profile's time */
+	int64_t accumulate_ns;	/* per micro-batch, beside the profile's time */
 	uint64_t averaging_bps; /* the host's rate of serialising and reducing; 0: not charged */
-	int64_t apply_ns;       /* the optimizer's step */
+	int64_t apply_ns;	/* the optimizer's step */
 };
 
 struct lh_job {

@@ -55,8 +55,8 @@ int lh_progress_note(struct lh_progress *p, uint32_t peer, uint32_t epoch,
 			       epoch, p->epoch);
 	if (news->samples < known->samples || news->samples >> SAMPLES_MAX_LOG2 || step_ns < 1)
 		return lh_fail(err, LH_ERUN, 0,
-			       "impossible news: %" PRIu64 " samples after %" PRIu64
-			       ", %" PRId64 " ns a step",
+			       "impossible news: %" PRIu64 " samples after %" PRIu64 ", %" PRId64
+			       " ns a step",
 			       news->samples, known->samples, step_ns);
 	if (news->is_stopped && !known->is_stopped)
 		known->samples_at_stop = news->samples;
@@ -126,8 +126,7 @@ bool lh_progress_should_begin(const struct lh_progress *p, int64_t now_ns)
 	uint64_t sum = p->news[p->self].samples;
 	int64_t left_ns = lh_progress_left_ns(p, now_ns);
 
-	if (!p->is_fast[p->self] &&
-	    (left_ns < p->step_ns[p->self] / 2 || !has_fast_at_work(p)))
+	if (!p->is_fast[p->self] && (left_ns < p->step_ns[p->self] / 2 || !has_fast_at_work(p)))
 		return false;
 	for (uint32_t peer = 0; peer < p->n; peer++)
 		if (peer != p->self)

@@ -31,7 +31,7 @@ struct lh_progress_news {
 	bool has_any;
 	uint64_t samples;
 	uint64_t samples_at_stop; /* of the first stop */
-	int64_t at_ns;            /* when it was so, in this rank's clock */
+	int64_t at_ns;		  /* when it was so, in this rank's clock */
 	bool is_stopped;
 	bool is_joined;
 	int64_t joined_ns; /* when the news of it came, in this rank's clock */

@@ -31,8 +31,8 @@ int lh_traffic_new(uint32_t n_peers, int64_t begin_ns, struct lh_traffic **ret_t
 	struct lh_traffic *traffic = calloc(1, sizeof(*traffic));
 
 	if (traffic)
-		traffic->rows = calloc((size_t)n_peers * LH_TRAFFIC_N_KINDS,
-				       sizeof(*traffic->rows));
+		traffic->rows =
+			calloc((size_t)n_peers * LH_TRAFFIC_N_KINDS, sizeof(*traffic->rows));
 	if (!traffic || !traffic->rows) {
 		free(traffic);
 		return lh_fail(err, LH_ESYS, ENOMEM, "count traffic");
@@ -124,8 +124,8 @@ static int write_seconds(struct lh_traffic *traffic, uint64_t n_seconds, int64_t
 		if (traffic->rows[i].n > n_kept)
 			n_kept = traffic->rows[i].n;
 	for (uint64_t i = 0; i < n_seconds && i < n_kept; i++) {
-		int64_t from_ns = traffic->begin_ns +
-				  (int64_t)(traffic->first_second + i) * LH_NS_PER_S;
+		int64_t from_ns =
+			traffic->begin_ns + (int64_t)(traffic->first_second + i) * LH_NS_PER_S;
 		int64_t to_ns = i + 1 == n_seconds ? last_end_ns : from_ns + LH_NS_PER_S;
 		bool has_any = false;
 		json_t *fields = second_fields(traffic, i, from_ns, to_ns, &has_any);
@@ -154,10 +154,10 @@ static int write_seconds(struct lh_traffic *traffic, uint64_t n_seconds, int64_t
 int lh_traffic_write(struct lh_traffic *traffic, int64_t now_ns, struct lh_events *events,
 		     struct lh_error *err)
 {
-	uint64_t n_ended = (uint64_t)((now_ns - traffic->begin_ns) / LH_NS_PER_S) -
-			   traffic->first_second;
-	int64_t end_ns = traffic->begin_ns +
-			 (int64_t)(traffic->first_second + n_ended) * LH_NS_PER_S;
+	uint64_t n_ended =
+		(uint64_t)((now_ns - traffic->begin_ns) / LH_NS_PER_S) - traffic->first_second;
+	int64_t end_ns =
+		traffic->begin_ns + (int64_t)(traffic->first_second + n_ended) * LH_NS_PER_S;
 
 	return write_seconds(traffic, n_ended, end_ns, now_ns, events, err);
 }

@@ -238,13 +238,13 @@ static int write_computing(struct trainer *t, int64_t now_ns, struct lh_error *e
 {
 	uint32_t epoch = t->progress.epoch;
 	int64_t formed_ns;
-	int rc = lh_events_add(
-		t->events, "compute", now_ns,
-		json_pack("{s:I, s:I, s:I, s:I, s:I}", "epoch", (json_int_t)epoch, "begin_ns",
-			  (json_int_t)t->epoch_begin_ns, "end_ns", (json_int_t)t->compute_end_ns,
-			  "samples", (json_int_t)t->progress.news[t->self].samples, "micro_batches",
-			  (json_int_t)t->n_micro_batches),
-		err);
+	int rc = lh_events_add(t->events, "compute", now_ns,
+			       json_pack("{s:I, s:I, s:I, s:I, s:I}", "epoch", (json_int_t)epoch,
+					 "begin_ns", (json_int_t)t->epoch_begin_ns, "end_ns",
+					 (json_int_t)t->compute_end_ns, "samples",
+					 (json_int_t)t->progress.news[t->self].samples,
+					 "micro_batches", (json_int_t)t->n_micro_batches),
+			       err);
 
 	if (rc || !t->strategy)
 		return rc;

@@ -119,8 +119,9 @@ static bool wait_or_stop(const struct lh_guest_request *r, pid_t pid)
 			return false;
 		if (n > 0 && fds[1].revents)
 			return true;
-		if (pidfd < 0 && waitid(P_PID, (id_t)pid, &(siginfo_t){0},
-					WEXITED | WNOHANG | WNOWAIT) == 0 && kill(pid, 0) < 0)
+		if (pidfd < 0 &&
+		    waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		    kill(pid, 0) < 0)
 			return false;
 		if (r->tick)
 			r->tick(r->context);

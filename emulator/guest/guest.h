@@ -15,11 +15,11 @@ struct lh_guest_request {
 	const char *kernel_path;  /* the guest's kernel */
 	const char *program_path; /* absolute: this program, the guest's init */
 	const char *trainer_path; /* absolute */
-	const char *run_dir;      /* absolute; run.json in it holds the scenario */
+	const char *run_dir;	  /* absolute; run.json in it holds the scenario */
 	int64_t memory_bytes;
 	int64_t seed;
 	bool virtual_clock;
-	int stop_fd; /* readable: end the guest at once */
+	int stop_fd;		     /* readable: end the guest at once */
 	void (*tick)(void *context); /* called about every 200 ms; may be NULL */
 	void *context;
 };

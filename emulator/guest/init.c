@@ -92,8 +92,7 @@ static void wait_for_start(void)
 		;
 }
 
-static int run(const char *run_dir, const char *trainer, bool virtual_clock,
-	       struct lh_error *err)
+static int run(const char *run_dir, const char *trainer, bool virtual_clock, struct lh_error *err)
 {
 	static const char path[] = OUR_RUN_DIR "/run.json";
 	lh_cleanup_json json_t *doc = NULL;

@@ -11,7 +11,7 @@
 
 struct lh_compress_ops {
 	const char *name;
-	const char *doc;            /* one line */
+	const char *doc;	    /* one line */
 	uint32_t bytes_per_element; /* on the wire */
 	/* Writes n elements to wire (n x bytes_per_element bytes, any alignment), little endian. */
 	void (*encode)(const float *values, size_t n, void *wire);

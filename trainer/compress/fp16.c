@@ -48,8 +48,8 @@ uint16_t lh_fp16_from_float(float value)
 		return (uint16_t)(sign | shift_round(mantissa | 0x800000,
 						     (unsigned)((int)drop + 1 - exponent)));
 	/* A carry out of the mantissa raises the exponent, to infinity where it must. */
-	return (uint16_t)(sign | shift_round((uint32_t)exponent << FLOAT_MANTISSA_BITS | mantissa,
-					     drop));
+	return (uint16_t)(sign |
+			  shift_round((uint32_t)exponent << FLOAT_MANTISSA_BITS | mantissa, drop));
 }
 
 float lh_fp16_to_float(uint16_t half)

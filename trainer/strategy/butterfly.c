@@ -37,7 +37,7 @@ struct butterfly {
 	/* In layout->total elements: */
 	float *values;
 	float *sum;
-	uint8_t *mine;     /* own gradients as sent */
+	uint8_t *mine;	   /* own gradients as sent */
 	uint8_t *expected; /* the averages, by own reckoning, as sent */
 	/* In layout->longest elements: */
 	uint8_t *averaged; /* own shard's */
@@ -159,8 +159,9 @@ static void post_all(struct butterfly *b, enum phase phase, uint32_t epoch, uint
 			.length = shard_bytes(b, shard),
 			.head_bytes = b->layout.elements[shard] * b->element_bytes,
 		};
-		const uint8_t *head = phase == ALL_GATHER ? b->averaged :
-			b->mine + (size_t)b->layout.at[shard] * b->element_bytes;
+		const uint8_t *head = phase == ALL_GATHER ? b->averaged
+							  : b->mine + (size_t)b->layout.at[shard] *
+									      b->element_bytes;
 
 		lh_bulk_post(b->bulk, peer, &frame, head);
 	}

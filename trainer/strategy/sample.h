@@ -13,9 +13,9 @@
 
 /* The slices of all shards, one after another in a "sample" vector. */
 struct lh_sample_layout {
-	uint32_t n;                           /* shards */
-	uint32_t at[LH_JOB_RANKS_MAX];        /* where a shard's slice begins, in elements */
-	uint32_t elements[LH_JOB_RANKS_MAX];  /* of the slice */
+	uint32_t n;			     /* shards */
+	uint32_t at[LH_JOB_RANKS_MAX];	     /* where a shard's slice begins, in elements */
+	uint32_t elements[LH_JOB_RANKS_MAX]; /* of the slice */
 	uint32_t total;
 	uint32_t longest;
 };

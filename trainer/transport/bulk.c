@@ -56,7 +56,7 @@ struct lh_bulk {
 	struct lh_bulk_config config;
 	int filler_fd;
 	int failure_fd;
-	pthread_mutex_t mutex; /* guards all below and the lanes' queues and slots */
+	pthread_mutex_t mutex;	/* guards all below and the lanes' queues and slots */
 	pthread_cond_t changed; /* a phase is complete, all is sent, or a thread failed */
 	pthread_cond_t released;
 	bool is_ending;
@@ -206,8 +206,7 @@ static int check_frame(const struct lane *lane, const struct lh_frame *frame, ui
 		return lh_fail(err, LH_ERUN, 0,
 			       "a transfer of %" PRIu64 " bytes, %" PRIu32
 			       " of them numbers; expected %" PRIu64 " and %" PRIu32,
-			       frame->length, frame->head_bytes,
-			       config->length[phase][lane->peer],
+			       frame->length, frame->head_bytes, config->length[phase][lane->peer],
 			       config->head_bytes[phase][lane->peer]);
 	return 0;
 }

@@ -23,7 +23,7 @@ enum { LH_BULK_PHASES_MAX = 2 };
 struct lh_bulk;
 
 struct lh_bulk_config {
-	struct lh_mesh *mesh;       /* borrowed */
+	struct lh_mesh *mesh;	    /* borrowed */
 	struct lh_traffic *traffic; /* borrowed */
 	uint32_t n_phases;
 	uint32_t n_epochs;

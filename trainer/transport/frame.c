@@ -106,8 +106,7 @@ int lh_frame_parse(const uint8_t bytes[static LH_FRAME_BYTES], struct lh_frame *
 	int64_t step_ns = (int64_t)get64(bytes + AT_STEP);
 
 	if (get32(bytes + AT_MAGIC) != MAGIC)
-		return lh_fail(err, LH_ERUN, 0,
-			       "not a longhaul frame: it begins with 0x%08" PRIx32,
+		return lh_fail(err, LH_ERUN, 0, "not a longhaul frame: it begins with 0x%08" PRIx32,
 			       get32(bytes + AT_MAGIC));
 	if (version != LH_FRAME_VERSION)
 		return lh_fail(err, LH_ERUN, 0, "frame of version %u; this program speaks %d",

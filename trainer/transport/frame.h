@@ -21,10 +21,10 @@ enum {
 
 enum lh_frame_type {
 	LH_FRAME_HELLO = 1, /* part: channel; token: the job's hash; time_ns: the sender's clock */
-	LH_FRAME_CLOCK,     /* ends a greeting; time_ns: acceptor's clock minus connector's */
+	LH_FRAME_CLOCK,	    /* ends a greeting; time_ns: acceptor's clock minus connector's */
 	LH_FRAME_PROGRESS,  /* epoch, samples so far, flags; time_ns: when that was; step_ns */
-	LH_FRAME_BYE,       /* all epochs are done; nothing follows */
-	LH_FRAME_DATA,      /* part: phase; samples: behind it; length: payload bytes that follow */
+	LH_FRAME_BYE,	    /* all epochs are done; nothing follows */
+	LH_FRAME_DATA,	    /* part: phase; samples: behind it; length: payload bytes that follow */
 	LH_FRAME_TYPE_END,
 };
 

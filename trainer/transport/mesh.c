@@ -31,7 +31,7 @@ static const int64_t RETRY_MAX_NS = LH_NS_PER_S;
 
 enum link_state {
 	LINK_FREE,
-	LINK_WAITS,      /* until retry_ns, to connect (again) */
+	LINK_WAITS, /* until retry_ns, to connect (again) */
 	LINK_CONNECTS,
 	LINK_AWAITS_HELLO,
 	LINK_AWAITS_CLOCK,
@@ -48,8 +48,8 @@ struct link {
 	int64_t retry_ns;
 	int64_t pause_ns;
 	int64_t hello_ns; /* when HELLO was sent */
-	int sys;          /* why the last attempt failed */
-	size_t have;      /* bytes of the frame so far */
+	int sys;	  /* why the last attempt failed */
+	size_t have;	  /* bytes of the frame so far */
 	uint8_t bytes[LH_FRAME_BYTES];
 };
 
@@ -91,8 +91,10 @@ static void link_retry(struct link *link, int sys)
 static int link_send(const struct joiner *j, struct link *link, enum lh_frame_type type,
 		     int64_t time_ns)
 {
-	struct lh_frame frame = {.type = type, .rank = (uint16_t)j->mesh->self,
-				 .part = (uint16_t)link->channel, .time_ns = time_ns,
+	struct lh_frame frame = {.type = type,
+				 .rank = (uint16_t)j->mesh->self,
+				 .part = (uint16_t)link->channel,
+				 .time_ns = time_ns,
 				 .token = j->mesh->job->hash};
 	uint8_t bytes[LH_FRAME_BYTES];
 
@@ -240,9 +242,9 @@ static int accept_all(struct joiner *j)
 			continue;
 		link->fd = accept4(j->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (link->fd < 0)
-			return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR ?
-				       0 :
-				       lh_fail(j->err, LH_ESYS, errno, "accept");
+			return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR
+				       ? 0
+				       : lh_fail(j->err, LH_ESYS, errno, "accept");
 		link->state = LINK_AWAITS_HELLO;
 		link->is_known = false;
 		if ((rc = lh_tcp_set_options(link->fd, j->err)))
@@ -267,8 +269,8 @@ static int64_t prepare_polls(struct joiner *j)
 			until_ns = link->retry_ns;
 		has_room = has_room || link->state == LINK_FREE;
 	}
-	j->polls[j->n_links] = (struct pollfd){.fd = has_room ? j->listen_fd : -1,
-					       .events = POLLIN};
+	j->polls[j->n_links] =
+		(struct pollfd){.fd = has_room ? j->listen_fd : -1, .events = POLLIN};
 	return until_ns;
 }
 
@@ -337,8 +339,11 @@ static void prepare_links(struct joiner *j)
 
 	for (uint32_t peer = 0; peer < j->mesh->self; peer++)
 		for (enum lh_channel c = LH_CHANNEL_CONTROL; c < LH_N_CHANNELS; c++)
-			j->links[i++] = (struct link){.state = LINK_WAITS, .fd = -1, .peer = peer,
-						      .channel = c, .is_connector = true,
+			j->links[i++] = (struct link){.state = LINK_WAITS,
+						      .fd = -1,
+						      .peer = peer,
+						      .channel = c,
+						      .is_connector = true,
 						      .is_known = true,
 						      .pause_ns = RETRY_FIRST_NS};
 	for (; i < j->n_links; i++)
@@ -349,7 +354,9 @@ int lh_mesh_open(const struct lh_job *job, uint32_t self, struct lh_mesh *ret_me
 		 struct lh_error *err)
 {
 	const struct lh_job_rank *me = &job->ranks[self];
-	struct joiner j = {.mesh = ret_mesh, .listen_fd = -1, .err = err,
+	struct joiner j = {.mesh = ret_mesh,
+			   .listen_fd = -1,
+			   .err = err,
 			   .deadline_ns = lh_clock_now_ns() + job->start_timeout_ns,
 			   .n_links = (size_t)(job->n_ranks - 1) * LH_N_CHANNELS + N_STRANGERS_MAX};
 	int rc;

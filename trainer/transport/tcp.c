@@ -66,7 +66,8 @@ static struct sockaddr_storage without_port(const struct sockaddr_storage *addre
 }
 
 int lh_tcp_connect_start(const struct sockaddr_storage *local,
-			 const struct sockaddr_storage *remote, socklen_t size, int *ret_fd, struct lh_error *err)
+			 const struct sockaddr_storage *remote, socklen_t size, int *ret_fd,
+			 struct lh_error *err)
 {
 	lh_cleanup_close int fd =
 		socket(remote->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -20,7 +20,7 @@ struct lh_tcp_counters {
 	uint64_t bytes_retrans;
 	uint64_t retransmits; /* segments */
 	uint64_t timeouts;    /* retransmission time-outs, where the kernel counts them (6.7) */
-	int64_t rtt_ns;       /* smoothed */
+	int64_t rtt_ns;	      /* smoothed */
 };
 
 /* A non-blocking socket that listens at address. The caller closes *ret_fd. LH_ESYS. */
@@ -30,7 +30,8 @@ int lh_tcp_listen(const struct sockaddr *address, socklen_t size, int backlog, i
 /* Starts a non-blocking connection from local's address (any port) to remote; whether it
  * comes up shows when *ret_fd is writable. LH_ESYS, err->sys holds the errno. */
 int lh_tcp_connect_start(const struct sockaddr_storage *local,
-			 const struct sockaddr_storage *remote, socklen_t size, int *ret_fd, struct lh_error *err);
+			 const struct sockaddr_storage *remote, socklen_t size, int *ret_fd,
+			 struct lh_error *err);
 
 /* Small messages at once; a silently dead peer is noticed after about a minute. LH_ESYS. */
 int lh_tcp_set_options(int fd, struct lh_error *err);

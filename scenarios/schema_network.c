@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The field tables of network files: sites, paths, measurements. See docs/formats.md. */
+#include "scenarios/schema_internal.h"
+
+/* clang-format off */
+
+static const struct lh_choice continents[] = {
+	{"africa", LH_AFRICA},   {"asia", LH_ASIA},
+	{"europe", LH_EUROPE},   {"north-america", LH_NORTH_AMERICA},
+	{"oceania", LH_OCEANIA}, {"south-america", LH_SOUTH_AMERICA},
+	{NULL, 0},
+};
+
+static const struct lh_field site_fields[] = {
+	{.key = "provider", .type = LH_FIELD_STRING, .flags = REQUIRED,
+	 AT(struct lh_site, provider),
+	 .doc = "who runs the site; prices are looked up by it; on-premise for one's own"},
+	{.key = "continent", .type = LH_FIELD_CHOICE, .flags = REQUIRED,
+	 AT(struct lh_site, continent), .choices = continents,
+	 .doc = "the continent it stands on; decides the egress class"},
+	{.key = "region", .type = LH_FIELD_STRING, AT(struct lh_site, region),
+	 .doc = "the provider's region"},
+	{.key = "zone", .type = LH_FIELD_STRING, AT(struct lh_site, zone),
+	 .doc = "the zone in the region"},
+	SOURCE(struct lh_site),
+	END,
+};
+
+static const struct lh_section site_section = {
+	"a site", "A zone, region or on-premise room.", sizeof(struct lh_site),
+	offsetof(struct lh_site, name), NULL, LH_NO_OFFSET, site_fields,
+};
+
+static const struct lh_field measured_fields[] = {
+	{.key = "from", .type = LH_FIELD_STRING, .flags = REQUIRED, AT(struct lh_measured, from),
+	 .doc = "sending site"},
+	{.key = "to", .type = LH_FIELD_STRING, .flags = REQUIRED, AT(struct lh_measured, to),
+	 .doc = "receiving site"},
+	{.key = "streams", .type = LH_FIELD_INTEGER, AT(struct lh_measured, streams),
+	 .fallback = "1", .min = 1, .max = 1000, .doc = "TCP connections at once"},
+	{.key = "duration", .type = LH_FIELD_DURATION, AT(struct lh_measured, duration_ns),
+	 .fallback = "10 s", .min = 1000000, .max = 3600000000000,
+	 .doc = "how long it was measured, slow start included"},
+	{.key = "throughput", .type = LH_FIELD_RATE, .flags = REQUIRED,
+	 AT(struct lh_measured, throughput_bps), .min = 1,
+	 .doc = "mean goodput of all streams together"},
+	{.key = "sd", .type = LH_FIELD_RATE, AT(struct lh_measured, sd_bps), .fallback = "0 bit/s",
+	 .doc = "standard deviation between repetitions"},
+	SOURCE(struct lh_measured),
+	END,
+};
+
+static const struct lh_section measured_section = {
+	"a measurement", "A throughput that was measured on the path.",
+	sizeof(struct lh_measured), LH_NO_OFFSET, NULL, LH_NO_OFFSET, measured_fields,
+};
+
+
+static const struct lh_field path_fields[] = {
+	{.key = "between", .type = LH_FIELD_STRINGS, AT(struct lh_path_spec, between),
+	 COUNT(struct lh_path_spec, n_between),
+	 .doc = "two sites; the path holds in both directions (twice the same: inside the site)"},
+	{.key = "from", .type = LH_FIELD_STRING, AT(struct lh_path_spec, from),
+	 .doc = "sending site, where the path holds in one direction"},
+	{.key = "to", .type = LH_FIELD_STRING, AT(struct lh_path_spec, to),
+	 .doc = "receiving site"},
+	{.key = "rtt", .type = LH_FIELD_DURATION, AT(struct lh_path_spec, rtt_ns),
+	 .max = DELAY_MAX, .doc = "round-trip time, with `between`"},
+	{.key = "delay", .type = LH_FIELD_DURATION, AT(struct lh_path_spec, delay_ns),
+	 .max = DELAY_MAX, .doc = "one-way delay, with `from` and `to`"},
+	{.key = "bandwidth", .type = LH_FIELD_RATE, .flags = REQUIRED,
+	 AT(struct lh_path_spec, bandwidth_bps), .min = 8, .max = RATE_MAX,
+	 .doc = "of one pair of nodes in each direction, on the wire"},
+	{.key = "queue", .type = LH_FIELD_DURATION, AT(struct lh_path_spec, queue_ns),
+	 .fallback = "200 ms", .max = DELAY_MAX,
+	 .doc = "longest time that a packet waits at the bottleneck before it is dropped"},
+	{.key = "stream_window", .type = LH_FIELD_SIZE,
+	 AT(struct lh_path_spec, stream_window_bytes), .min = 1,
+	 .doc = "bytes in flight that one TCP stream reaches on this path"},
+	SOURCE(struct lh_path_spec),
+	{.key = "measured", .type = LH_FIELD_LIST, AT(struct lh_path_spec, measured),
+	 COUNT(struct lh_path_spec, n_measured), .section = &measured_section,
+	 .doc = "what was measured on the path"},
+	END,
+};
+
+static const struct lh_section path_section = {
+	"a path", "How two sites are connected.", sizeof(struct lh_path_spec), LH_NO_OFFSET, NULL,
+	offsetof(struct lh_path_spec, pos), path_fields,
+};
+
+static const struct lh_field network_fields[] = {
+	VERSION,
+	{.key = "network", .type = LH_FIELD_STRING, .flags = REQUIRED,
+	 AT(struct lh_network, name), .doc = "name of the network"},
+	{.key = "about", .type = LH_FIELD_STRING, AT(struct lh_network, about),
+	 .doc = "one line about it"},
+	SOURCE(struct lh_network),
+	{.key = "mtu", .type = LH_FIELD_SIZE, AT(struct lh_network, mtu_bytes),
+	 .fallback = "1500 B", .min = 576, .max = 65535, .doc = "largest IP packet"},
+	{.key = "stream_window", .type = LH_FIELD_SIZE,
+	 AT(struct lh_network, stream_window_bytes), .min = 1,
+	 .doc = "bytes in flight that one TCP stream reaches, on all paths"},
+	{.key = "sites", .type = LH_FIELD_MAP, .flags = REQUIRED, AT(struct lh_network, sites),
+	 COUNT(struct lh_network, n_sites), .section = &site_section, .doc = "sites by name"},
+	{.key = "paths", .type = LH_FIELD_LIST, .flags = REQUIRED, AT(struct lh_network, paths),
+	 COUNT(struct lh_network, n_paths), .section = &path_section,
+	 .doc = "paths between the sites"},
+	END,
+};
+
+const struct lh_section lh_network_section = {
+	"a network", "Sites and the paths between them.", sizeof(struct lh_network),
+	LH_NO_OFFSET, NULL, LH_NO_OFFSET, network_fields,
+};
