@@ -55,6 +55,10 @@ int lh_cli_guest_kernel(char **ret_path, struct lh_error *err);
  */
 bool lh_cli_host_is_fit(char *why, size_t n_why);
 
+/* Reads the scenario that a results folder holds. LH_EINPUT where it is none. */
+int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct lh_diag *diag,
+		    struct lh_error *err);
+
 /* Width of the terminal on standard output in columns; 0 where it is none. */
 size_t lh_cli_width(void);
 

@@ -17,18 +17,46 @@ static int is_yaml(const struct dirent *e)
 	return n > 5 && strcmp(e->d_name + n - 5, ".yaml") == 0;
 }
 
+/* What is listed: names that contain the pattern, without regard to case. */
+static const char *pattern = "";
+
+static void print_line(const char *name, const char *about, const char *published)
+{
+	if (!strcasestr(name, pattern))
+		return;
+	printf("  %-28s", name);
+	if (about || *published)
+		printf(" %s%s%s", about ? about : "", about && *published ? "; " : "", published);
+	putchar('\n');
+}
+
 static void list_scenario(const char *folder, const char *file)
 {
 	lh_cleanup_free char *path = lh_path_join(folder, file);
+	lh_cleanup_free char *name = strndup(file, strlen(file) - strlen(".yaml"));
 	struct lh_yaml *tree = NULL, *about;
 	struct lh_diag diag = {0};
 	struct lh_error err = {0};
 
 	lh_yaml_read(path, &tree, &diag, &err);
 	about = lh_yaml_get(tree, "about");
-	printf("  %-44s %s\n", path, about && about->text ? about->text : "");
+	print_line(name, about ? about->text : NULL, "");
 	lh_yaml_free(tree);
 	lh_diag_done(&diag);
+}
+
+static void list_experiments(const struct lh_suite *suite)
+{
+	printf("\nSuite %s: %s\n", suite->name, suite->about ? suite->about : "");
+	for (size_t i = 0; i < suite->n_experiments; i++) {
+		const struct lh_experiment *e = &suite->experiments[i];
+		char published[64] = "";
+
+		if (e->published.throughput_sps >= 0)
+			snprintf(published, sizeof(published), "published: %.1f samples/s",
+				 e->published.throughput_sps);
+		print_line(e->id, e->about, published);
+	}
 }
 
 static int list_suite(const char *name)
@@ -38,19 +66,10 @@ static int list_suite(const char *name)
 	struct lh_error err = {0};
 	int status = 0;
 
-	if (lh_suite_read(name, lh_cli_catalog_dir(), &suite, &diag, &err) < 0) {
+	if (lh_suite_read(name, lh_cli_catalog_dir(), &suite, &diag, &err) < 0)
 		status = lh_cli_fail(&diag, &err);
-	} else {
-		printf("\nSuite %s: %s\n", name, suite->about ? suite->about : "");
-		for (size_t i = 0; i < suite->n_experiments; i++) {
-			const struct lh_experiment *e = &suite->experiments[i];
-
-			printf("  %-28s %-52s", e->id, e->about ? e->about : "");
-			if (e->published.throughput_sps >= 0)
-				printf(" published: %.1f samples/s", e->published.throughput_sps);
-			putchar('\n');
-		}
-	}
+	else
+		list_experiments(suite);
 	lh_suite_free(suite);
 	lh_diag_done(&diag);
 	return status;
@@ -92,14 +111,16 @@ int lh_cmd_list(int argc, char **argv)
 	lh_cleanup_free char *suites = lh_path_join(lh_cli_catalog_dir(), "experiments");
 
 	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-		printf("Usage: longhaul list\n\n"
-		       "Lists the scenario files of the catalog and the experiments of its "
-		       "suites,\n"
-		       "whose ids `longhaul run` takes.\n");
+		printf("Usage: longhaul list [WORD]\n\n"
+		       "Lists the scenarios of the catalog and the experiments of its suites; "
+		       "longhaul\n"
+		       "run takes their names. With WORD, those whose name contains it.\n");
 		return 0;
 	}
-	if (argc > 1)
-		return lh_cli_usage("list", "takes no argument");
+	if (argc > 2 || (argc == 2 && argv[1][0] == '-'))
+		return lh_cli_usage("list", "takes one word at most");
+	if (argc == 2)
+		pattern = argv[1];
 	printf("Scenarios\n");
 	for_each(lh_cli_catalog_dir(), each_scenario);
 	return suites ? for_each(suites, each_suite) : 1;

@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* longhaul plot: figures and report of a finished run, made anew. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "collect/collect.h"
-#include "core/cleanup.h"
-#include "core/file.h"
 #include "plots/plots.h"
 #include "plots/report.h"
 
 static int plot(const char *dir, struct lh_diag *diag, struct lh_error *err)
 {
-	lh_cleanup_free char *path = lh_path_join(dir, "run.json");
-	lh_cleanup_json json_t *doc = NULL;
 	struct lh_scenario *scenario = NULL;
 	struct lh_results results;
-	int r = lh_json_read(path, &doc, err);
+	int r = lh_cli_read_run(dir, &scenario, diag, err);
 
-	if (r < 0) {
-		err->code = LH_EINPUT;
-		return LH_EINPUT;
-	}
-	r = lh_scenario_from_json(path, json_object_get(doc, "scenario"), &scenario, diag, err);
 	if (r < 0)
 		return r;
 	r = lh_collect_run(dir, scenario, &results, err);

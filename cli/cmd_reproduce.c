@@ -28,7 +28,8 @@ static void print_help(void)
 	       "named) and prints ours beside the published figure with its error, and bias and\n"
 	       "median error per model. The published figures are shown with their source, never\n"
 	       "used.\n\n"
-	       "  --out DIR   keep the results folders here (reproduce/SUITE)\n"
+	       "  --out DIR   keep the results folders here (reproduce/SUITE); an experiment that\n"
+	       "              is there already, unchanged, is not run again\n"
 	       "  --json      print an object with `experiments` and `bias`\n"
 	       "  --all       also the experiments without published figures\n"
 	       "  --coarse    large packets: faster\n"
@@ -46,6 +47,7 @@ static int parse(struct options *o, int argc, char **argv)
 	int id;
 
 	optind = 1;
+	opterr = 0;
 	while ((id = getopt_long(argc, argv, "", table, NULL)) != -1) {
 		switch (id) {
 		case 'o':
@@ -64,7 +66,8 @@ static int parse(struct options *o, int argc, char **argv)
 			print_help();
 			return 0;
 		default:
-			return lh_cli_usage("reproduce", "wrong option");
+			return lh_cli_usage("reproduce", "wrong option or value: '%s'",
+					    argv[optind - 1]);
 		}
 	}
 	return optind < argc ? -1 : lh_cli_usage("reproduce", "names no suite");
@@ -101,6 +104,25 @@ static const struct lh_experiment **choose(const struct lh_suite *suite, const s
 	return list;
 }
 
+/* Reads the results of an earlier call: true where the same scenario was run to the end. */
+static bool read_earlier(const char *dir, const struct lh_scenario *sc, struct lh_results *ret)
+{
+	struct lh_scenario *earlier = NULL;
+	struct lh_diag diag = {0};
+	struct lh_error err = {0};
+	bool same = lh_cli_read_run(dir, &earlier, &diag, &err) == 0 &&
+		    json_equal(earlier->resolved, sc->resolved) &&
+		    lh_collect_run(dir, sc, ret, &err) == 0;
+
+	if (same && ret->summary.n_epochs < ret->summary.n_epochs_asked) {
+		lh_results_done(ret);
+		same = false;
+	}
+	lh_scenario_free(earlier);
+	lh_diag_done(&diag);
+	return same;
+}
+
 /* Runs one experiment; model is owned by the caller. Returns an exit status: 0 or 6 go on. */
 static int run_one(const struct options *o, const char *out, struct lh_reproduce_run *run,
 		   char **ret_model)
@@ -121,8 +143,10 @@ static int run_one(const struct options *o, const char *out, struct lh_reproduce
 
 		*ret_model = strdup(sc->workload.model);
 		run->model = *ret_model;
-		lh_log(LH_LOG_INFO, "%s", run->id);
-		r = lh_execute(&ex, &results, &has_results, &err);
+		has_results = lh_path_exists(dir) && read_earlier(dir, sc, &results);
+		lh_log(LH_LOG_INFO, "%s%s", run->id, has_results ? ": there already" : "");
+		if (!has_results)
+			r = lh_execute(&ex, &results, &has_results, &err);
 	}
 	if (has_results) {
 		run->is_valid = results.is_valid;

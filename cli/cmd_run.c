@@ -10,8 +10,6 @@
 #include "cli/cli.h"
 #include "cli/dry_run.h"
 #include "cli/run_options.h"
-#include "core/cleanup.h"
-#include "core/file.h"
 
 static void print_help(void)
 {
@@ -59,21 +57,6 @@ static void print_rerun_help(void)
 	lh_run_options_print();
 }
 
-/* Reads the scenario that a results folder holds. */
-static int read_run(const char *dir, struct lh_scenario **ret, struct lh_diag *diag,
-		    struct lh_error *err)
-{
-	lh_cleanup_free char *path = lh_path_join(dir, "run.json");
-	lh_cleanup_json json_t *doc = NULL;
-	int r = path ? lh_json_read(path, &doc, err) : lh_fail(err, LH_ESYS, ENOMEM, "read a run");
-
-	if (r < 0) {
-		err->code = LH_EINPUT;
-		return LH_EINPUT;
-	}
-	return lh_scenario_from_json(path, json_object_get(doc, "scenario"), ret, diag, err);
-}
-
 int lh_cmd_rerun(int argc, char **argv)
 {
 	struct lh_run_options o = {0};
@@ -84,12 +67,12 @@ int lh_cmd_rerun(int argc, char **argv)
 
 	if (status >= 0)
 		goto out;
-	if (o.n_overrides) {
-		status = lh_cli_usage("rerun", "a run is repeated as it was; --set, --seed and the "
-					       "like belong to `longhaul run`");
+	if (o.n_overrides || o.repeat > 1) {
+		status = lh_cli_usage("rerun", "a run is repeated as it was; --set, --seed, "
+					       "--repeat and the like belong to `longhaul run`");
 		goto out;
 	}
-	if (read_run(o.target, &scenario, &diag, &err) < 0)
+	if (lh_cli_read_run(o.target, &scenario, &diag, &err) < 0)
 		status = lh_cli_fail(&diag, &err);
 	else if (o.dry_run)
 		status = lh_dry_run(scenario, o.json);

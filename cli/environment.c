@@ -207,6 +207,20 @@ bool lh_cli_host_is_fit(char *why, size_t n_why)
 	return pid > 0 && status == 0;
 }
 
+int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct lh_diag *diag,
+		    struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_path_join(dir, "run.json");
+	lh_cleanup_json json_t *doc = NULL;
+
+	if (!path || lh_json_read(path, &doc, err) < 0) {
+		err->code = LH_EINPUT;
+		return lh_error_prefix(err, "%s is not a results folder", dir);
+	}
+	return lh_scenario_from_json(path, json_object_get(doc, "scenario"), ret_scenario, diag,
+				     err);
+}
+
 size_t lh_cli_width(void)
 {
 	struct winsize size;

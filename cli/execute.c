@@ -205,12 +205,14 @@ static int run_in_guest(struct run *run, struct lh_error *err)
 	return r < 0 ? r : lh_guest_run(&request, err);
 }
 
-/* What engine.json says: 0, LH_EMEASURE or LH_ERUN. */
+/* What engine.json says: 0, LH_EMEASURE, LH_EENV or LH_ERUN. */
 static int read_verdict(const struct run *run, struct lh_error *err)
 {
 	lh_cleanup_free char *path = lh_path_join(run->dir, "engine.json");
 	lh_cleanup_json json_t *doc = NULL;
 	const char *status, *message;
+	struct lh_error env = {.code = LH_EENV};
+	int code = LH_ERUN;
 	int r = lh_json_read(path, &doc, err);
 
 	if (r < 0)
@@ -219,8 +221,12 @@ static int read_verdict(const struct run *run, struct lh_error *err)
 	message = json_string_value(json_object_get(doc, "message"));
 	if (status && strcmp(status, "done") == 0)
 		return 0;
-	return lh_fail(err, status && strcmp(status, "invalid") == 0 ? LH_EMEASURE : LH_ERUN, 0,
-		       "%s", message ? message : "the run failed");
+	if (status && strcmp(status, "invalid") == 0)
+		code = LH_EMEASURE;
+	else if (json_integer_value(json_object_get(doc, "exit_status")) ==
+		 lh_error_exit_status(&env))
+		code = LH_EENV;
+	return lh_fail(err, code, 0, "%s", message ? message : "the run failed");
 }
 
 static int run_backend(struct run *run, struct lh_error *err)
@@ -249,18 +255,28 @@ static int draw(const struct run *run, const struct lh_results *results, struct 
 	return r < 0 ? r : lh_report_write(run->dir, run->ex->scenario, results, err);
 }
 
+static const char *status_name(int outcome)
+{
+	switch (outcome) {
+	case 0:
+		return "done";
+	case LH_EMEASURE:
+		return "invalid";
+	case LH_ESIGNAL:
+		return "stopped";
+	default:
+		return "failed";
+	}
+}
+
 /* Everything after the backend has ended with `outcome`; returns what the run comes to. */
 static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 		  bool *ret_has_results, struct lh_error *err)
 {
 	struct lh_error collect_err = {0};
-	const char *status = outcome == 0	      ? "done"
-			     : outcome == LH_EMEASURE ? "invalid"
-			     : outcome == LH_ESIGNAL  ? "stopped"
-						      : "failed";
-	int r = write_run_json(run, status, &collect_err);
+	int r = 0;
 
-	if (r == 0 && outcome != LH_EENV)
+	if (outcome != LH_EENV)
 		r = lh_collect_run(run->dir, run->ex->scenario, ret_results, &collect_err);
 	if (r < 0 || outcome == LH_EENV) {
 		if (outcome == 0)
@@ -270,7 +286,8 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 	*ret_has_results = true;
 	if (outcome == 0 && !ret_results->is_valid)
 		outcome = lh_fail(err, LH_EMEASURE, 0, "the run is not valid");
-	if (run->ex->figures)
+	r = write_run_json(run, status_name(outcome), &collect_err);
+	if (r == 0 && run->ex->figures)
 		r = draw(run, ret_results, &collect_err);
 	if (r == 0)
 		r = write_wall_json(run, &collect_err);

@@ -14,7 +14,7 @@
 const struct lh_verb lh_verbs[] = {
 	{"run", "SCENARIO", "run a scenario file or an experiment of a suite", lh_cmd_run},
 	{"rerun", "RUN", "repeat a run from its results folder", lh_cmd_rerun},
-	{"list", "", "list scenarios and experiments", lh_cmd_list},
+	{"list", "[WORD]", "list scenarios and experiments", lh_cmd_list},
 	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
 	{"reproduce", "SUITE [ID...]", "run a suite and compare with what was published",
 	 lh_cmd_reproduce},

@@ -50,15 +50,20 @@ static void look(struct lh_progress *p)
 		if (line[n - 1] != '\n')
 			return;
 		p->read_bytes += n;
-		p->epochs_done +=
-			strstr(line, "\"event\":\"epoch\"") || strstr(line, "\"event\": \"epoch\"");
+		if (strstr(line, "\"event\":\"epoch\"")) {
+			p->epochs_done++;
+			p->epoch_ns = now_ns();
+		}
 	}
 }
 
 static void print_state(const struct lh_progress *p, char *buf, size_t n_buf)
 {
 	double wall_s = (double)(now_ns() - p->begin_ns) / 1e9;
-	double training_s = (double)(now_ns() - p->training_ns) / 1e9;
+	double per_epoch_s = (double)(p->epoch_ns - p->training_ns) / 1e9 /
+			     (double)(p->epochs_done ? p->epochs_done : 1);
+	double since_s = (double)(now_ns() - p->epoch_ns) / 1e9;
+	double left_s = per_epoch_s * (double)(p->n_epochs - p->epochs_done) - since_s;
 
 	if (!p->training_ns)
 		snprintf(buf, n_buf, "%s: building and measuring the network (%.0f s)", p->name,
@@ -68,9 +73,7 @@ static void print_state(const struct lh_progress *p, char *buf, size_t n_buf)
 			 (long long)p->n_epochs, wall_s);
 	else
 		snprintf(buf, n_buf, "%s: %lld of %lld epochs, about %.0f s left (%.0f s)", p->name,
-			 (long long)p->epochs_done, (long long)p->n_epochs,
-			 training_s / (double)p->epochs_done *
-				 (double)(p->n_epochs - p->epochs_done),
+			 (long long)p->epochs_done, (long long)p->n_epochs, left_s > 0 ? left_s : 0,
 			 wall_s);
 }
 
@@ -79,9 +82,11 @@ void lh_progress_tick(void *context)
 	struct lh_progress *p = context;
 	char state[256];
 
-	if (p->quiet || now_ns() < p->next_ns)
+	if (p->quiet)
 		return;
 	look(p);
+	if (now_ns() < p->next_ns)
+		return;
 	print_state(p, state, sizeof(state));
 	if (p->on_terminal) {
 		fprintf(stderr, "\r\033[K%s", state);

@@ -121,8 +121,9 @@ static const struct option_row *row_of(int id)
 	return NULL;
 }
 
-/* Takes one option; -1 to go on, else the exit status. */
-static int take(struct lh_run_options *o, const char *verb, int id, void (*print_help)(void))
+/* Takes one option, shown as the user wrote it; -1 to go on, else the exit status. */
+static int take(struct lh_run_options *o, const char *verb, int id, const char *shown,
+		void (*print_help)(void))
 {
 	const struct option_row *row = row_of(id);
 
@@ -150,12 +151,12 @@ static int take(struct lh_run_options *o, const char *verb, int id, void (*print
 		print_help();
 		return 0;
 	case ':':
-		return lh_cli_usage(verb, "%s needs a value", "the last option");
+		return lh_cli_usage(verb, "'%s' needs a value", shown);
 	default:
 		if (row && row->key)
 			return add_override(o, verb, row->key,
 					    id == OPT_COARSE ? "coarse" : optarg);
-		return lh_cli_usage(verb, "wrong option");
+		return lh_cli_usage(verb, "there is no option '%s'", shown);
 	}
 }
 
@@ -168,8 +169,9 @@ int lh_run_options_parse(struct lh_run_options *o, const char *verb, int argc, c
 	fill_getopt(table);
 	o->repeat = 1;
 	optind = 1;
-	while ((id = getopt_long(argc, argv, "", table, NULL)) != -1) {
-		int status = take(o, verb, id, print_help);
+	opterr = 0;
+	while ((id = getopt_long(argc, argv, ":", table, NULL)) != -1) {
+		int status = take(o, verb, id, argv[optind - 1], print_help);
 
 		if (status >= 0)
 			return status;

@@ -113,7 +113,7 @@ static void print_figures(FILE *f, const struct lh_results *results)
 		lh_number_format(s->communication_s, 2, a, sizeof(a)));
 	print_published(f, s->communication_s, p->comm_s, 2);
 	if (isfinite(s->speedup))
-		fprintf(f, "speed-up       %s over one node alone (%s samples/s)\n",
+		fprintf(f, "speed-up       %s over the first node alone (%s samples/s)\n",
 			lh_number_format(s->speedup, 2, a, sizeof(a)),
 			lh_number_format(s->baseline_sps, 1, b, sizeof(b)));
 	if (p->source && (p->throughput_sps > 0 || p->granularity > 0 || p->comm_s > 0))

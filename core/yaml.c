@@ -12,7 +12,7 @@
 
 enum {
 	YAML_FILE_MAX_BYTES = 16 << 20,
-	YAML_MAX_VALUES = 1000000, /* after aliases are expanded */
+	YAML_MAX_VALUES = 100000, /* after aliases are expanded */
 	YAML_MAX_DEPTH = 64,
 };
 

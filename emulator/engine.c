@@ -238,11 +238,11 @@ static int write_verdict(struct engine *e, int result, const struct lh_error *wh
 			  "unexplained";
 	}
 	return write_json(e, "engine.json",
-			  json_pack("{s:s, s:s, s:s, s:I, s:I, s:O?, s:o}", "format",
+			  json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o}", "format",
 				    "longhaul-engine/1", "status", status, "message", message,
-				    "begin_ns", (json_int_t)e->begin_ns, "end_ns",
-				    (json_int_t)e->end_ns, "pinned",
-				    e->net ? lh_net_pinned(e->net) : NULL, "unexplained",
+				    "exit_status", lh_error_exit_status(why), "begin_ns",
+				    (json_int_t)e->begin_ns, "end_ns", (json_int_t)e->end_ns,
+				    "pinned", e->net ? lh_net_pinned(e->net) : NULL, "unexplained",
 				    faults_to_json(faults)),
 			  err);
 }

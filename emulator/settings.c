@@ -14,7 +14,7 @@ struct setting {
 };
 
 /*
- * What every node's TCP does. All but the first three are Linux's defaults, written down
+ * What every node's TCP does. All but the first are Linux's defaults, written down
  * because hosts differ. Averaging rounds start from idle, so slow start after idle is on;
  * remembered metrics would make a second connection differ from the first.
  */

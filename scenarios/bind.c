@@ -64,11 +64,6 @@ static const char *field_key_at(const void *context, size_t i)
 	return ((const struct lh_field *)context)[i].key;
 }
 
-static const char *choice_at(const void *context, size_t i)
-{
-	return ((const struct lh_choice *)context)[i].name;
-}
-
 /* The value being bound, for the functions below. */
 struct site {
 	const struct lh_field *field;
@@ -151,6 +146,8 @@ static void bind_quantity(const struct site *s, enum lh_unit_kind kind)
 	if (lh_unit_parse(kind, s->value->text, &v, why, sizeof(why)) < 0) {
 		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' %s; expected such as '%s'",
 			    s->value->text, why, lh_unit_example(kind));
+		/* said once: what is checked later must not stumble over it again */
+		*(int64_t *)s->at = s->field->min;
 		return;
 	}
 	*(int64_t *)s->at = v;
@@ -189,17 +186,14 @@ static void list_choices(const struct lh_choice *choices, char *buf, size_t n_bu
 static const struct lh_choice *find_choice(const struct site *s)
 {
 	const struct lh_choice *c = s->field->choices;
-	const char *near;
 	char all[256];
 
 	for (; c->name; c++)
 		if (strcmp(c->name, s->value->text) == 0)
 			return c;
 	list_choices(s->field->choices, all, sizeof(all));
-	near = lh_nearest(s->value->text, choice_at, s->field->choices);
-	lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is unknown%s%s%s; expected one of %s",
-		    s->value->text, near ? "; did you mean '" : "", near ? near : "",
-		    near ? "'?" : "", all);
+	lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is unknown; expected %s%s",
+		    s->value->text, s->field->choices[1].name ? "one of " : "", all);
 	return NULL;
 }
 

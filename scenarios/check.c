@@ -10,6 +10,9 @@
 #include "core/yaml.h"
 #include "scenarios/bind.h"
 
+/* Three standard deviations must leave a micro-batch some time. */
+static const double VARIATION_MAX = 0.33;
+
 static bool same_text(const char *a, const char *b)
 {
 	return a && b && strcmp(a, b) == 0;
@@ -190,6 +193,10 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 		lh_diag_add(diag, spec->pos, path,
 			    "profile '%s' of machine '%s' has no speed for model '%s'",
 			    ret->machine->gpu, spec->machine, model);
+	else if (ret->profile->variation_ratio > VARIATION_MAX)
+		lh_diag_add(diag, spec->pos, path,
+			    "profile '%s' varies model '%s' by more than %.0f %%",
+			    ret->machine->gpu, model, 100 * VARIATION_MAX);
 	else if (!(ret->profile->samples_per_s > 0))
 		lh_diag_add(diag, spec->pos, path, "profile '%s' gives model '%s' no speed",
 			    ret->machine->gpu, model);

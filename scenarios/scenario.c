@@ -143,15 +143,33 @@ static int finish(struct lh_yaml *tree, struct lh_scenario **ret, struct lh_diag
 	return 0;
 }
 
+/* The file as named or, by its name alone, in the catalog; owned by the caller, or NULL. */
+static char *find_file(const char *file, const char *catalog_dir)
+{
+	lh_cleanup_free char *in_catalog = NULL;
+
+	if (lh_path_exists(file))
+		return strdup(file);
+	if (!catalog_dir || strchr(file, '/'))
+		return NULL;
+	in_catalog = lh_strf("%s/%s", catalog_dir, file);
+	if (in_catalog && lh_path_exists(in_catalog))
+		return lh_steal(&in_catalog);
+	free(in_catalog);
+	in_catalog = lh_strf("%s/%s.yaml", catalog_dir, file);
+	return in_catalog && lh_path_exists(in_catalog) ? lh_steal(&in_catalog) : NULL;
+}
+
 /* The tree of the file or experiment, before anything is put into it. */
 static int read_tree(const char *file, const char *catalog_dir, struct lh_yaml **ret_tree,
 		     struct lh_diag *diag, struct lh_error *err)
 {
 	lh_cleanup_free char *near = NULL;
+	lh_cleanup_free char *found = find_file(file, catalog_dir);
 	int r;
 
-	if (lh_path_exists(file)) {
-		r = lh_yaml_read(file, ret_tree, diag, err);
+	if (found) {
+		r = lh_yaml_read(found, ret_tree, diag, err);
 		if (r == LH_ESYS)
 			err->code = LH_EINPUT;
 		return r == LH_ESYS ? LH_EINPUT : r;

@@ -48,7 +48,7 @@ static const struct lh_field host_fields[] = {
 	 AT(struct lh_host_cost, averaging_bps), .min = 1, .max = RATE_MAX,
 	 .doc = "sent bits that the host serialises and reduces per second while averaging"},
 	{.key = "apply", .type = LH_FIELD_DURATION, AT(struct lh_host_cost, apply_ns),
-	 .fallback = "0 s", .max = DELAY_MAX, .doc = "time of the optimizer's step"},
+	 .fallback = "0 s", .max = DELAY_MAX, .doc = "time of the optimizer's step; with a delayed update it runs beside computing"},
 	SOURCE(struct lh_host_cost),
 	END,
 };
@@ -121,13 +121,13 @@ const struct lh_section lh_model_section = {
 
 static const struct lh_field profile_entry_fields[] = {
 	{.key = "micro_batch", .type = LH_FIELD_INTEGER, .flags = REQUIRED,
-	 AT(struct lh_profile_entry, micro_batch), .min = 1, .max = 1000000000,
+	 AT(struct lh_profile_entry, micro_batch), .min = 1, .max = 1000000,
 	 .doc = "samples per forward and backward pass"},
 	{.key = "samples_per_s", .type = LH_FIELD_NUMBER, .flags = REQUIRED,
 	 AT(struct lh_profile_entry, samples_per_s), .doc = "wall-clock speed alone"},
 	{.key = "variation", .type = LH_FIELD_RATIO,
 	 AT(struct lh_profile_entry, variation_ratio), .fallback = "1 %",
-	 .doc = "relative standard deviation of a micro-batch's time"},
+	 .doc = "relative standard deviation of a micro-batch's time, at most 33 %"},
 	{.key = "paper_samples_per_s", .type = LH_FIELD_NUMBER,
 	 AT(struct lh_profile_entry, paper_samples_per_s),
 	 .doc = "the metric that the paper prints, which misses the wait for the GPU"},
@@ -220,7 +220,7 @@ static const struct lh_field storage_fields[] = {
 	{.key = "egress", .type = LH_FIELD_BYTE_PRICE, .flags = REQUIRED,
 	 AT(struct lh_storage_price, egress), .doc = "for data read"},
 	{.key = "storage", .type = LH_FIELD_BYTE_PRICE,
-	 AT(struct lh_storage_price, storage_per_month), .doc = "for data kept, per month"},
+	 AT(struct lh_storage_price, storage_per_month), .doc = "for data kept, per month; recorded, not charged to a run"},
 	SOURCE(struct lh_storage_price),
 	END,
 };

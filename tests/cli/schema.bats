@@ -15,7 +15,8 @@ need_jsonschema() {
 
 @test "the checked-in schema is what the program prints" {
 	run -0 "$LONGHAUL" schema
-	diff -u "$srcdir/scenarios/schema.json" - <<<"$output"
+	diff -u "$srcdir/scenarios/schema.json" - <<<"$output" ||
+		{ echo "mend: longhaul schema >scenarios/schema.json"; false; }
 }
 
 @test "the schema is a draft-07 schema that documents every key" {

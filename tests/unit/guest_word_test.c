@@ -51,7 +51,7 @@ static void test_words_that_were_not_encoded_are_read_within_bounds(void **state
 		const char *word;
 		const char *decoded;
 	} cases[] = {
-		{"%", "%"}, {"%4", "%4"}, {"%4g", "%4g"}, {"a%41b", "aAb"}, {"%%41", "%A"},
+		{"%", "%"},   {"%4", "%4"},   {"%4g", "%4g"}, {"a%41b", "aAb"}, {"%%41", "%A"},
 		{"%2", "%2"}, {"%+1", "%+1"}, {"% 1", "% 1"}, {"%0x", "%0x"},
 	};
 

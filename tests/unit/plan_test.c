@@ -253,9 +253,34 @@ static void test_network_cards_have_floors_and_shares(void **state)
 	assert_int_equal(p.plan->nodes[0].nic_limit_bytes, 25000000); /* 100 ms */
 	planned_done(&p);
 	p = plan_of(slow, 1);
-	assert_int_equal(p.plan->nodes[0].nic_burst_bytes, 131072);
-	assert_int_equal(p.plan->nodes[0].nic_limit_bytes, 4 << 20);
+	assert_int_equal(p.plan->nodes[0].nic_burst_bytes, 2 * 2 * WIRE_BYTES);
+	assert_int_equal(p.plan->nodes[0].nic_limit_bytes, 256 << 10);
 	planned_done(&p);
+}
+
+/* A millisecond at the slowest rate on a node's way to any other, from 2 to 45 segments. */
+static void test_bursts_last_a_millisecond(void **state)
+{
+	static const struct {
+		const char *bandwidth;
+		const char *down;
+		uint32_t segments;
+	} cases[] = {
+		{"200 Mbit/s", "3 Gbit/s", 25000 / SEGMENT_BYTES},
+		{"1 Mbit/s", "3 Gbit/s", 2},
+		{"300 Mbit/s", "100 Mbit/s", 12500 / SEGMENT_BYTES},
+		{"900 Mbit/s", "3 Gbit/s", 45},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		const struct lh_override o[] = {{"network.paths.0.bandwidth", cases[i].bandwidth},
+						{"machines.box.nic.down", cases[i].down}};
+		struct planned p = plan_of(o, N_ELEMENTS(o));
+
+		assert_int_equal(p.plan->nodes[EAST_0].burst_segments, cases[i].segments);
+		planned_done(&p);
+	}
 }
 
 static void test_a_node_alone_is_a_plan(void **state)
@@ -289,9 +314,8 @@ static void test_network_json_has_every_pair(void **state)
 
 static void test_the_trainers_job_says_what_the_scenario_says(void **state)
 {
-	static const struct lh_override o[] = {{"network.paths.0.rtt", "600 s"},
-					       {"run.seed", "9"},
-					       {"workload.micro_batch", "7"}};
+	static const struct lh_override o[] = {
+		{"network.paths.0.rtt", "600 s"}, {"run.seed", "9"}, {"workload.micro_batch", "7"}};
 	struct planned p = plan_of(o, N_ELEMENTS(o));
 	lh_cleanup_json json_t *job = lh_trainer_job(p.plan);
 	json_t *rank = json_array_get(json_object_get(job, "ranks"), WEST_0);
@@ -319,10 +343,12 @@ int main(void)
 		cmocka_unit_test(test_a_queue_holds_what_is_in_flight_and_what_waits),
 		cmocka_unit_test(test_the_longest_fattest_path_has_the_largest_queue),
 		cmocka_unit_test(test_a_stream_window_becomes_whole_segments),
-		cmocka_unit_test(test_one_stream_gets_its_window_per_round_trip_or_the_slowest_link),
+		cmocka_unit_test(
+			test_one_stream_gets_its_window_per_round_trip_or_the_slowest_link),
 		cmocka_unit_test(test_coarse_segments_keep_windows_in_bytes),
 		cmocka_unit_test(test_nodes_of_one_site_stand_together),
 		cmocka_unit_test(test_network_cards_have_floors_and_shares),
+		cmocka_unit_test(test_bursts_last_a_millisecond),
 		cmocka_unit_test(test_a_node_alone_is_a_plan),
 		cmocka_unit_test(test_network_json_has_every_pair),
 		cmocka_unit_test(test_the_trainers_job_says_what_the_scenario_says),

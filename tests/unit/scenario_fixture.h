@@ -56,8 +56,7 @@ static const char small_scenario[] =
 /* Reads text as the file DIR/s.yaml, which is gone afterwards; DIR is TMPDIR or /tmp. */
 static inline int fixture_read(const char *text, const char *catalog_dir,
 			       const struct lh_override *overrides, size_t n_overrides,
-			       struct lh_scenario **ret, struct lh_diag *diag,
-			       struct lh_error *err)
+			       struct lh_scenario **ret, struct lh_diag *diag, struct lh_error *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	lh_cleanup_free char *dir = lh_strf("%s/lh-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -73,9 +72,8 @@ static inline int fixture_read(const char *text, const char *catalog_dir,
 }
 
 /* The same for text that must be right. */
-static inline struct lh_scenario *fixture_read_ok(const char *text,
-						  const struct lh_override *overrides,
-						  size_t n_overrides)
+static inline struct lh_scenario *
+fixture_read_ok(const char *text, const struct lh_override *overrides, size_t n_overrides)
 {
 	struct lh_scenario *sc = NULL;
 	struct lh_diag diag = {0};
