@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* longhaul run: a scenario file or an experiment, once or with several seeds. */
-#include <errno.h>
-#include <getopt.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/dry_run.h"
@@ -21,6 +16,23 @@ static void print_help(void)
 	lh_run_options_print();
 }
 
+/* What both verbs do with the scenario that was read with result r, or not; frees it. */
+static int carry_out(const struct lh_run_options *o, int r, struct lh_scenario *scenario,
+		     struct lh_diag *diag, const struct lh_error *err)
+{
+	int status;
+
+	if (r < 0)
+		status = lh_cli_fail(diag, err);
+	else if (o->dry_run)
+		status = lh_dry_run(scenario, o->json);
+	else
+		status = lh_run_repeat(o, scenario);
+	lh_scenario_free(scenario);
+	lh_diag_done(diag);
+	return status;
+}
+
 int lh_cmd_run(int argc, char **argv)
 {
 	struct lh_run_options o = {0};
@@ -29,19 +41,12 @@ int lh_cmd_run(int argc, char **argv)
 	struct lh_error err = {0};
 	int status = lh_run_options_parse(&o, "run", argc, argv, print_help);
 
-	if (status >= 0)
-		goto out;
-	status = 0;
-	if (lh_scenario_read(o.target, lh_cli_catalog_dir(), o.overrides, o.n_overrides, &scenario,
-			     &diag, &err) < 0)
-		status = lh_cli_fail(&diag, &err);
-	else if (o.dry_run)
-		status = lh_dry_run(scenario, o.json);
-	else
-		status = lh_run_repeat(&o, scenario);
-	lh_scenario_free(scenario);
-	lh_diag_done(&diag);
-out:
+	if (status < 0) {
+		int r = lh_scenario_read(o.target, lh_cli_catalog_dir(), o.overrides, o.n_overrides,
+					 &scenario, &diag, &err);
+
+		status = carry_out(&o, r, scenario, &diag, &err);
+	}
 	lh_run_options_done(&o);
 	return status;
 }
@@ -65,22 +70,15 @@ int lh_cmd_rerun(int argc, char **argv)
 	struct lh_error err = {0};
 	int status = lh_run_options_parse(&o, "rerun", argc, argv, print_rerun_help);
 
-	if (status >= 0)
-		goto out;
-	if (o.n_overrides || o.repeat > 1) {
-		status = lh_cli_usage("rerun", "a run is repeated as it was; --set, --seed, "
-					       "--repeat and the like belong to `longhaul run`");
-		goto out;
+	if (status < 0 && (o.n_overrides || o.repeat > 1))
+		status = lh_cli_usage("rerun",
+				      "a run is repeated as it was; --set, --seed, --repeat and "
+				      "the like belong to `longhaul run`");
+	if (status < 0) {
+		int r = lh_cli_read_run(o.target, &scenario, &diag, &err);
+
+		status = carry_out(&o, r, scenario, &diag, &err);
 	}
-	if (lh_cli_read_run(o.target, &scenario, &diag, &err) < 0)
-		status = lh_cli_fail(&diag, &err);
-	else if (o.dry_run)
-		status = lh_dry_run(scenario, o.json);
-	else
-		status = lh_run_repeat(&o, scenario);
-	lh_scenario_free(scenario);
-	lh_diag_done(&diag);
-out:
 	lh_run_options_done(&o);
 	return status;
 }
