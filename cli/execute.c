@@ -331,25 +331,33 @@ static int make_folder(struct run *run, struct lh_error *err)
 	return 0;
 }
 
+/* OUT.failed or, where that exists, OUT.failed-2 ...; owned by the caller. */
+static char *free_name(const char *out)
+{
+	char *name = lh_strf("%s.failed", out);
+
+	for (int i = 2; name && lh_path_exists(name); i++) {
+		free(name);
+		name = lh_strf("%s.failed-%d", out, i);
+	}
+	return name;
+}
+
 /* What is left of a run that came to nothing: kept under a name of its own where its logs
  * may explain a failure, removed otherwise. */
 static void clear_away(struct run *run, int result, struct lh_error *err)
 {
-	lh_cleanup_free char *kept = lh_strf("%s.failed", run->ex->out);
+	lh_cleanup_free char *kept = free_name(run->ex->out);
 	struct lh_error ignored;
 	size_t used = strlen(err->message);
 
 	if (!run->dir || !lh_path_exists(run->dir))
 		return;
-	if (result == LH_ERUN && kept) {
-		lh_dir_remove(kept, &ignored);
-		if (rename(run->dir, kept) == 0) {
-			snprintf(err->message + used, sizeof(err->message) - used,
-				 " (its files are kept in %s)", kept);
-			return;
-		}
-	}
-	lh_dir_remove(run->dir, &ignored);
+	if (result == LH_ERUN && kept && rename(run->dir, kept) == 0)
+		snprintf(err->message + used, sizeof(err->message) - used,
+			 " (its files are kept in %s)", kept);
+	else
+		lh_dir_remove(run->dir, &ignored);
 }
 
 int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bool *ret_has_results,

@@ -156,7 +156,8 @@ static int take(struct lh_run_options *o, const char *verb, int id, const char *
 		if (row && row->key)
 			return add_override(o, verb, row->key,
 					    id == OPT_COARSE ? "coarse" : optarg);
-		return lh_cli_usage(verb, "there is no option '%s'", shown);
+		return lh_cli_usage(verb, "there is no option '%s'%s", shown,
+				    strchr(shown, '=') ? ", or it takes no value" : "");
 	}
 }
 

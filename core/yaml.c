@@ -14,6 +14,7 @@ enum {
 	YAML_FILE_MAX_BYTES = 16 << 20,
 	YAML_MAX_VALUES = 100000, /* after aliases are expanded */
 	YAML_MAX_DEPTH = 64,
+	YAML_MAX_KEYS = 10000, /* of one mapping: looking for duplicates is quadratic */
 };
 
 struct loader {
@@ -200,6 +201,11 @@ static int convert_mapping(struct loader *l, yaml_node_t *node, struct lh_yaml *
 		yaml_node_t *val = yaml_document_get_node(l->doc, p->value);
 		const char *key;
 
+		if (v->n_entries == YAML_MAX_KEYS) {
+			lh_diag_add(l->diag, pos_of(l, k->start_mark), NULL,
+				    "more than %d keys in one mapping", YAML_MAX_KEYS);
+			return 0;
+		}
 		if (k->type != YAML_SCALAR_NODE) {
 			lh_diag_add(l->diag, pos_of(l, k->start_mark), NULL,
 				    "a key is not a plain word");

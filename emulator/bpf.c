@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/cleanup.h"
@@ -168,6 +169,40 @@ static void emit_pair_lookup(struct program *p, int a, int b, const struct lh_pl
 	emit(p, CALL(BPF_FUNC_map_lookup_elem));
 }
 
+enum {
+	FIRST_RTO_FLOOR_NS = 1000000000, /* Linux's own, RFC 6298 */
+};
+
+/* How long, in the kernel's ticks, a connection's first packet waits for its answer: past the
+ * plan's longest round trip. 0: the kernel's own. */
+static int32_t first_rto_ticks(const struct lh_plan *plan)
+{
+	struct timespec tick = {0, 1000000};
+	int64_t rto = 2 * lh_plan_longest_rtt_ns(plan);
+
+	if (rto < FIRST_RTO_FLOOR_NS)
+		return 0;
+	clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+	if (rto > LH_TCP_RTO_MAX_NS)
+		rto = LH_TCP_RTO_MAX_NS;
+	return (int32_t)(rto / (tick.tv_nsec ? tick.tv_nsec : 1000000));
+}
+
+/* Answers the kernel's question for the first timeout of a connection. */
+static void emit_first_rto(struct program *p, int32_t ticks)
+{
+	struct label other = {.n_jumps = 0};
+
+	if (!ticks)
+		return;
+	emit_jump(p, JUMP_NE(R2, BPF_SOCK_OPS_TIMEOUT_INIT), &other);
+	emit(p, MOV_IMM(R3, ticks));
+	emit(p, STORE_W(R6, R3, offsetof(struct bpf_sock_ops, reply)));
+	emit(p, MOV_IMM(R0, 1));
+	emit(p, EXIT);
+	place(p, &other);
+}
+
 /*
  * At a connection's establishment: window[local * n + remote] segments, if not 0, become
  * the upper bound of its congestion window. Addresses outside the plan are left alone.
@@ -179,6 +214,7 @@ static int load_windows(struct lh_bpf *b, const struct lh_plan *plan, struct lh_
 
 	emit(&p, MOV_REG(R6, R1));
 	emit(&p, LOAD_W(R2, R6, offsetof(struct bpf_sock_ops, op)));
+	emit_first_rto(&p, first_rto_ticks(plan));
 	emit(&p, JUMP_EQ(R2, BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB, 1));
 	emit_jump(&p, JUMP_NE(R2, BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB), &end);
 	emit(&p, LOAD_W(R7, R6, offsetof(struct bpf_sock_ops, local_ip4)));

@@ -259,8 +259,12 @@ int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, str
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n * n; i++)
-		f.qdisc_drops += counters[i].dropped_packets;
+	for (size_t i = 0; i < n * n; i++) {
+		if (i / n != i % n && lh_plan_may_drop(net->plan, i / n, i % n))
+			f.path_drops += counters[i].dropped_packets;
+		else
+			f.qdisc_drops += counters[i].dropped_packets;
+	}
 	f.unclassified_packets = sample.unclassified;
 	r = read_softnet(&f.softnet_drops, err);
 	for (size_t i = 0; i < n && r == 0; i++)

@@ -19,7 +19,7 @@
 
 enum {
 	SAMPLE_NS = LH_NS_PER_S,
-	PEER_LOSS_PATIENCE_S = 90, /* a trainer notices a dead peer within 60 s */
+	PEER_LOSS_PATIENCE_S = 60, /* beyond what a trainer needs to notice a dead peer */
 };
 
 struct engine {
@@ -112,13 +112,20 @@ static int start_trainer(struct engine *e, size_t rank, const char *job, struct 
 	return lh_child_start(e->net, rank, argv, log, &e->children[rank], err);
 }
 
-/* The first trainer that ended badly, or -1. */
+/* A trainer that ended badly, or -1: one that was killed before those that lost it. */
 static long first_failed(const struct engine *e)
 {
-	for (size_t i = 0; i < e->plan->n_nodes; i++)
-		if (!e->children[i].pid && e->children[i].status)
+	long failed = -1;
+
+	for (size_t i = 0; i < e->plan->n_nodes; i++) {
+		if (e->children[i].pid || !e->children[i].status)
+			continue;
+		if (WIFSIGNALED(e->children[i].status))
 			return (long)i;
-	return -1;
+		if (failed < 0)
+			failed = (long)i;
+	}
+	return failed;
 }
 
 static int fail_for_trainer(const struct engine *e, size_t rank, struct lh_error *err)
@@ -157,7 +164,8 @@ static int wait_for_trainers(struct engine *e, struct lh_error *err)
 		if (r < 0)
 			return r;
 		if (first < 0 && (first = first_failed(e)) >= 0)
-			deadline_ns = lh_now_ns() + PEER_LOSS_PATIENCE_S * INT64_C(1000000000);
+			deadline_ns = lh_now_ns() + lh_start_timeout_ns(e->plan) +
+				      PEER_LOSS_PATIENCE_S * INT64_C(1000000000);
 		if (!running)
 			break;
 		if (lh_now_ns() > deadline_ns)
@@ -202,7 +210,21 @@ static int probe(struct engine *e, struct lh_error *err)
 	return r < 0 ? r : lh_links_write(&e->links, e->plan, path, err);
 }
 
-/* Packets are lost nowhere in this link model: whatever is lost is a fault. */
+/* Moves what the paths' own queues and round-trip times explain out of the faults, and
+ * returns it as JSON. */
+static json_t *take_explained(const struct lh_plan *plan, struct lh_net_faults *f)
+{
+	bool explained =
+		f->path_drops > 0 || (plan && lh_plan_longest_rtt_ns(plan) >= LH_TCP_RTO_MAX_NS);
+	json_t *doc = json_pack("{s:I, s:I, s:I}", "path_drops", (json_int_t)f->path_drops,
+				"retransmits", explained ? (json_int_t)f->retransmits : 0,
+				"timeouts", explained ? (json_int_t)f->timeouts : 0);
+
+	if (explained)
+		f->retransmits = f->timeouts = 0;
+	return doc;
+}
+
 static bool faults_are_none(const struct lh_net_faults *f)
 {
 	return !f->retransmits && !f->timeouts && !f->receive_queue_drops && !f->qdisc_drops &&
@@ -221,8 +243,9 @@ static json_t *faults_to_json(const struct lh_net_faults *f)
 
 /* Writes engine.json: the last thing of a run. */
 static int write_verdict(struct engine *e, int result, const struct lh_error *why,
-			 const struct lh_net_faults *faults, struct lh_error *err)
+			 struct lh_net_faults *faults, struct lh_error *err)
 {
+	json_t *explained = take_explained(e->plan, faults);
 	bool faultless = faults_are_none(faults);
 	const char *status = "done", *message = "";
 
@@ -238,12 +261,12 @@ static int write_verdict(struct engine *e, int result, const struct lh_error *wh
 			  "unexplained";
 	}
 	return write_json(e, "engine.json",
-			  json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o}", "format",
+			  json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o, s:o}", "format",
 				    "longhaul-engine/1", "status", status, "message", message,
 				    "exit_status", lh_error_exit_status(why), "begin_ns",
 				    (json_int_t)e->begin_ns, "end_ns", (json_int_t)e->end_ns,
-				    "pinned", e->net ? lh_net_pinned(e->net) : NULL, "unexplained",
-				    faults_to_json(faults)),
+				    "pinned", e->net ? lh_net_pinned(e->net) : NULL, "explained",
+				    explained, "unexplained", faults_to_json(faults)),
 			  err);
 }
 

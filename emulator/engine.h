@@ -33,4 +33,8 @@ void lh_engine_clear_stale(void);
 struct lh_plan;
 json_t *lh_trainer_job(const struct lh_plan *plan);
 
+/* How long trainers try to connect, and how long a peer may be silent before it counts as
+ * dead (at least a minute): more than any number of round trips that connecting takes. */
+int64_t lh_start_timeout_ns(const struct lh_plan *plan);
+
 #endif

@@ -21,15 +21,10 @@ static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 			 (json_int_t)node->host->apply_ns);
 }
 
-static int64_t start_timeout_ns(const struct lh_plan *plan)
+int64_t lh_start_timeout_ns(const struct lh_plan *plan)
 {
-	int64_t longest = 0;
-
-	for (size_t i = 0; i < plan->n_nodes * plan->n_nodes; i++)
-		if (plan->paths[i].delay_ns > longest)
-			longest = plan->paths[i].delay_ns;
 	/* several round trips to connect and greet */
-	return START_TIMEOUT_FLOOR_S * INT64_C(1000000000) + 8 * longest;
+	return START_TIMEOUT_FLOOR_S * INT64_C(1000000000) + 4 * lh_plan_longest_rtt_ns(plan);
 }
 
 json_t *lh_trainer_job(const struct lh_plan *plan)
@@ -47,5 +42,5 @@ json_t *lh_trainer_job(const struct lh_plan *plan)
 			 (json_int_t)w->epochs, "compress", w->compress, "strategy", "kind",
 			 w->strategy.kind, "matchmaking_ns", (json_int_t)w->strategy.matchmaking_ns,
 			 "delayed_update", w->strategy.delayed_update, "start_timeout_ns",
-			 (json_int_t)start_timeout_ns(plan), "ranks", ranks);
+			 (json_int_t)lh_start_timeout_ns(plan), "ranks", ranks);
 }

@@ -39,12 +39,17 @@ struct lh_net_counter {
 /* Reads the counters of all pairs into counters[from * n_nodes + to]. */
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err);
 
-/* What a loss-free network must not show, summed over all namespaces. */
+/*
+ * What a network must not show but where its paths explain it, summed over all namespaces.
+ * Where a path's own queue has overflowed (path_drops), retransmissions and time-outs are its
+ * doing.
+ */
 struct lh_net_faults {
+	uint64_t path_drops; /* by queues that a stream can overflow */
 	uint64_t retransmits;
 	uint64_t timeouts;
 	uint64_t receive_queue_drops;
-	uint64_t qdisc_drops;
+	uint64_t qdisc_drops; /* by all other queues */
 	uint64_t unclassified_packets;
 	uint64_t softnet_drops;
 };

@@ -18,6 +18,7 @@ enum {
 	BURST_NS = 1000000,
 	BURST_SEGMENTS_MIN = 2,	 /* Linux's default of tcp_min_tso_segs */
 	BURST_SEGMENTS_MAX = 45, /* 64 KiB at the usual segment size */
+	WINDOW_LOSS_DIVISOR = 200,
 };
 
 char *lh_address_format(uint32_t address, char *buf, size_t n_buf)
@@ -37,6 +38,17 @@ int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b)
 	return lh_plan_path_at(plan, a, b)->delay_ns + lh_plan_path_at(plan, b, a)->delay_ns;
 }
 
+int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan)
+{
+	int64_t longest = 0;
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		for (size_t j = 0; j < i; j++)
+			if (lh_plan_rtt_ns(plan, i, j) > longest)
+				longest = lh_plan_rtt_ns(plan, i, j);
+	return longest;
+}
+
 /* Bytes that pass in duration_ns at rate_bps. */
 static double bytes_in(int64_t rate_bps, int64_t duration_ns)
 {
@@ -46,6 +58,16 @@ static double bytes_in(int64_t rate_bps, int64_t duration_ns)
 static uint32_t to_u32(double v)
 {
 	return v >= UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+bool lh_plan_may_drop(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+	double room = bytes_in(p->bandwidth_bps, lh_plan_rtt_ns(plan, from, to) + p->queue_ns);
+	double window = p->clamp_segments ? (double)p->clamp_segments * plan->segment_bytes
+					  : (double)plan->nodes[to].tcp->rmem_max_bytes;
+
+	return window > room;
 }
 
 int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
@@ -58,6 +80,9 @@ int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
 	const struct lh_tcp *sender = plan->nodes[from].tcp;
 	double buffer;
 
+	/* after a loss CUBIC keeps 0.7 of its window: a shorter queue than this runs empty */
+	if (lh_plan_may_drop(plan, from, to) && p->queue_ns < lh_plan_rtt_ns(plan, from, to) / 2)
+		return -1;
 	if (plan->nodes[from].nic_up_bps < slowest)
 		slowest = plan->nodes[from].nic_up_bps;
 	if (plan->nodes[to].nic_down_bps < slowest)
@@ -120,15 +145,10 @@ static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 	}
 }
 
-/*
- * Segments that a node's TCP hands over at once: as many as pass in a millisecond at the
- * slowest rate on their way, within the kernel's own bounds. Linux aims at a millisecond,
- * too, but at the stream's rate; larger bursts cost less to emulate.
- */
-static void plan_burst(struct lh_plan *plan, size_t from)
+/* The slowest rate on the way from a node to any other. */
+static int64_t slowest_bps(const struct lh_plan *plan, size_t from)
 {
 	int64_t slowest = plan->nodes[from].nic_up_bps;
-	double segments;
 
 	for (size_t to = 0; to < plan->n_nodes; to++) {
 		if (to == from)
@@ -138,10 +158,37 @@ static void plan_burst(struct lh_plan *plan, size_t from)
 		if (plan->nodes[to].nic_down_bps < slowest)
 			slowest = plan->nodes[to].nic_down_bps;
 	}
-	segments = bytes_in(slowest, BURST_NS) / plan->segment_bytes;
-	plan->nodes[from].burst_segments = segments < BURST_SEGMENTS_MIN   ? BURST_SEGMENTS_MIN
-					   : segments > BURST_SEGMENTS_MAX ? BURST_SEGMENTS_MAX
-									   : (uint32_t)segments;
+	return slowest;
+}
+
+/* Whether bursts of so many segments leave (nearly) no part of any window from the node unused. */
+static bool fits_windows(const struct lh_plan *plan, size_t from, uint32_t burst)
+{
+	for (size_t to = 0; to < plan->n_nodes; to++) {
+		uint32_t window = lh_plan_path_at(plan, from, to)->clamp_segments;
+
+		if (to != from && window && window % burst > window / WINDOW_LOSS_DIVISOR)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Segments that a node's TCP hands over at once: as many as pass in a millisecond at the
+ * slowest rate on their way, within the kernel's own bounds, and such that they fill the
+ * windows. Linux aims at a millisecond, too, but at the stream's rate; larger bursts cost
+ * less to emulate.
+ */
+static void plan_burst(struct lh_plan *plan, size_t from)
+{
+	double segments = bytes_in(slowest_bps(plan, from), BURST_NS) / plan->segment_bytes;
+	uint32_t burst = segments < BURST_SEGMENTS_MIN	 ? BURST_SEGMENTS_MIN
+			 : segments > BURST_SEGMENTS_MAX ? BURST_SEGMENTS_MAX
+							 : (uint32_t)segments;
+
+	while (burst > BURST_SEGMENTS_MIN && !fits_windows(plan, from, burst))
+		burst--;
+	plan->nodes[from].burst_segments = burst;
 }
 
 /* What a network card passes on at once: a millisecond's worth, or two of TCP's bursts. */

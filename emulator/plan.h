@@ -11,6 +11,7 @@
 #define LH_EMULATOR_PLAN_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,9 @@ enum {
 	LH_PURE_ACK_BYTES = LH_ETHERNET_HEADER_BYTES + LH_TCP_HEADERS_BYTES,
 	LH_MTU_COARSE_BYTES = 32000,
 };
+
+/* Linux's longest retransmission time-out: above this round-trip time TCP always repeats itself. */
+#define LH_TCP_RTO_MAX_NS INT64_C(120000000000)
 
 /* What a directed pair of nodes gets. */
 struct lh_plan_path {
@@ -71,11 +75,19 @@ char *lh_address_format(uint32_t address, char *buf, size_t n_buf);
 /* Round-trip time between two nodes with nothing else on the way, in ns. */
 int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b);
 
+/* The longest round-trip time between any two nodes, in ns. */
+int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan);
+
 /*
  * Steady goodput of one TCP stream from a to b, bit/s: its window per round trip or the
- * path's bandwidth without headers, whichever is less; -1 where the hosts' buffers decide.
+ * path's bandwidth without headers, whichever is less; -1 where the hosts' buffers or losses
+ * in the path's queue decide.
  */
 int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to);
+
+/* Whether one TCP stream can fill the path's queue to overflowing: its window is larger than
+ * what is in flight and in the queue. Losses there are the path's own. */
+bool lh_plan_may_drop(const struct lh_plan *plan, size_t from, size_t to);
 
 /* The plan as JSON (network.json): every number that is applied. Owned by the caller. */
 json_t *lh_plan_to_json(const struct lh_plan *plan);

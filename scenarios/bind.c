@@ -247,6 +247,11 @@ static void bind_items(const struct site *s, size_t *count)
 	char *items = calloc(s->value->n_entries ? s->value->n_entries : 1, section->size);
 
 	*(void **)s->at = items;
+	if (s->field->max && s->value->n_entries > (size_t)s->field->max) {
+		lh_diag_add(s->diag, s->value->pos, s->path, "%zu items; at most %lld",
+			    s->value->n_entries, (long long)s->field->max);
+		return;
+	}
 	for (size_t i = 0; items && i < s->value->n_entries; i++) {
 		struct lh_yaml_entry *e = &s->value->entries[i];
 		lh_cleanup_free char *path =

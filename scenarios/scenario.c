@@ -93,11 +93,15 @@ static enum override_result override_apply(struct lh_yaml *tree, const struct lh
 	return lh_yaml_set(at, word, override_value(o, diag)) < 0 ? OVERRIDE_FAILED : OVERRIDE_DONE;
 }
 
-/* Whether the change goes below machines, models or profiles, which are filled in later. */
+/* Whether the change goes into a machine, model or profile, which may be filled in later. */
 static bool is_about_catalog(const char *path)
 {
-	return strncmp(path, "machines.", 9) == 0 || strncmp(path, "models.", 7) == 0 ||
-	       strncmp(path, "profiles.", 9) == 0;
+	static const char *const maps[] = {"machines.", "models.", "profiles."};
+
+	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		if (strncmp(path, maps[i], strlen(maps[i])) == 0)
+			return strchr(path + strlen(maps[i]), '.') != NULL;
+	return false;
 }
 
 /* Applies the changes that can be before (first) or after the files are in place. */
@@ -150,7 +154,7 @@ static char *find_file(const char *file, const char *catalog_dir)
 
 	if (lh_path_exists(file))
 		return strdup(file);
-	if (!catalog_dir || strchr(file, '/'))
+	if (!catalog_dir || !*file || strchr(file, '/'))
 		return NULL;
 	in_catalog = lh_strf("%s/%s", catalog_dir, file);
 	if (in_catalog && lh_path_exists(in_catalog))

@@ -172,7 +172,7 @@ static const struct lh_field scenario_fields[] = {
 	 AT(struct lh_scenario, network), .section = &lh_network_section,
 	 .doc = "sites and paths: a file, or the mapping itself"},
 	{.key = "nodes", .type = LH_FIELD_LIST, .flags = REQUIRED,
-	 AT(struct lh_scenario, node_specs), COUNT(struct lh_scenario, n_node_specs),
+	 AT(struct lh_scenario, node_specs), COUNT(struct lh_scenario, n_node_specs), .max = 1000,
 	 .section = &node_section, .doc = "what stands where"},
 	{.key = "workload", .type = LH_FIELD_SECTION, .flags = REQUIRED,
 	 AT(struct lh_scenario, workload), .section = &workload_section,

@@ -102,9 +102,9 @@ static const struct lh_field network_fields[] = {
 	 AT(struct lh_network, stream_window_bytes), .min = 1,
 	 .doc = "bytes in flight that one TCP stream reaches, on all paths"},
 	{.key = "sites", .type = LH_FIELD_MAP, .flags = REQUIRED, AT(struct lh_network, sites),
-	 COUNT(struct lh_network, n_sites), .section = &site_section, .doc = "sites by name"},
+	 COUNT(struct lh_network, n_sites), .max = 1000, .section = &site_section, .doc = "sites by name"},
 	{.key = "paths", .type = LH_FIELD_LIST, .flags = REQUIRED, AT(struct lh_network, paths),
-	 COUNT(struct lh_network, n_paths), .section = &path_section,
+	 COUNT(struct lh_network, n_paths), .max = 4096, .section = &path_section,
 	 .doc = "paths between the sites"},
 	END,
 };

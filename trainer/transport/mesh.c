@@ -129,7 +129,7 @@ static int link_connected(const struct joiner *j, struct link *link)
 		link_retry(link, sys);
 		return 0;
 	}
-	rc = lh_tcp_set_options(link->fd, j->err);
+	rc = lh_tcp_set_options(link->fd, j->mesh->job->start_timeout_ns, j->err);
 	link->hello_ns = lh_clock_now_ns();
 	link->state = LINK_AWAITS_HELLO;
 	return rc ? rc : link_send(j, link, LH_FRAME_HELLO, link->hello_ns);
@@ -247,7 +247,7 @@ static int accept_all(struct joiner *j)
 				       : lh_fail(j->err, LH_ESYS, errno, "accept");
 		link->state = LINK_AWAITS_HELLO;
 		link->is_known = false;
-		if ((rc = lh_tcp_set_options(link->fd, j->err)))
+		if ((rc = lh_tcp_set_options(link->fd, j->mesh->job->start_timeout_ns, j->err)))
 			return rc;
 	}
 	return 0;

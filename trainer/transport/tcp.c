@@ -86,10 +86,14 @@ int lh_tcp_connect_start(const struct sockaddr_storage *local,
 	return 0;
 }
 
-int lh_tcp_set_options(int fd, struct lh_error *err)
+int lh_tcp_set_options(int fd, int64_t patience_ns, struct lh_error *err)
 {
+	int64_t timeout_ms = patience_ns / 1000000;
+
+	if (timeout_ms < USER_TIMEOUT_MS)
+		timeout_ms = USER_TIMEOUT_MS;
 	if (set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) ||
-	    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS) ||
+	    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)timeout_ms) ||
 	    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S) ||
 	    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S) ||
 	    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES) ||

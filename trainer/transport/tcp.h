@@ -34,7 +34,7 @@ int lh_tcp_connect_start(const struct sockaddr_storage *local,
 			 struct lh_error *err);
 
 /* Small messages at once; a silently dead peer is noticed after about a minute. LH_ESYS. */
-int lh_tcp_set_options(int fd, struct lh_error *err);
+int lh_tcp_set_options(int fd, int64_t patience_ns, struct lh_error *err);
 
 int lh_tcp_set_blocking(int fd, bool is_blocking, struct lh_error *err);
 
