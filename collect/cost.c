@@ -142,8 +142,7 @@ static int add_vm(struct bill *bill, size_t node_index)
 			     "no %s price for machine %s at %s in price list %s: the %s total is "
 			     "left out",
 			     lh_cost_scope_name(bill->scope), node->machine->name, site->name,
-			     bill->sc->pricing.catalog.name,
-			     lh_cost_scope_name(bill->scope));
+			     bill->sc->pricing.catalog.name, lh_cost_scope_name(bill->scope));
 		return 0;
 	}
 	row.quantity = (double)bill->usage->wall_ns / (double)NS_PER_HOUR;

@@ -171,7 +171,8 @@ static int add_sample(const struct lh_scenario *sc, struct lh_run_traffic *traff
 			now->values[map[i].column] - last->values[map[i].column];
 	traffic->wire_bytes[from * traffic->n_nodes + to] += share.amounts[LH_TRAFFIC_WIRE_BYTES];
 	traffic->dropped_packets += now->values[DROPPED] - last->values[DROPPED];
-	if (!share.amounts[LH_TRAFFIC_WIRE_BYTES] && !share.amounts[LH_TRAFFIC_WIRE_PACKETS])
+	if (!share.amounts[LH_TRAFFIC_WIRE_BYTES] && !share.amounts[LH_TRAFFIC_WIRE_PACKETS] &&
+	    !share.amounts[LH_TRAFFIC_ACK_BYTES])
 		return 0;
 	return spread(traffic, pair, &share, err);
 }

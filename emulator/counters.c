@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
+#include "emulator/proc.h"
 #include "emulator/qdisc.h"
 
 enum { PROC_FILE_MAX_BYTES = 1 << 20 };
@@ -183,30 +184,32 @@ int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, st
 	return read_sample(&sample, err);
 }
 
-/*
- * Adds the value called name of a file like /proc/net/netstat, where a line of names is
- * followed by a line of values, both after "Group:".
- */
-static uint64_t named_value(const char *text, const char *group, const char *name)
+/* Whether something on the way from or to a node explains that its TCP repeated itself or
+ * timed out: a queue that overflowed or that can more than double a round trip, or a round
+ * trip beyond the longest time-out. */
+static bool is_explained(const struct lh_net *net, const struct lh_net_counter *counters, size_t i)
 {
-	const char *names = strstr(text, group);
-	const char *values = names ? strstr(names + 1, group) : NULL;
-	size_t n_name = strlen(name);
+	const struct lh_plan *plan = net->plan;
 
-	while (names && values && *names != '\n' && *values != '\n') {
-		names += strcspn(names, " \n");
-		values += strcspn(values, " \n");
-		names += *names == ' ';
-		values += *values == ' ';
-		if (strncmp(names, name, n_name) == 0 && strchr(" \n", names[n_name]))
-			return strtoull(values, NULL, 10);
+	for (size_t j = 0; j < plan->n_nodes; j++) {
+		if (i == j)
+			continue;
+		if (lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||
+		    lh_plan_rtt_ns(plan, i, j) >= LH_TCP_RTO_MAX_NS)
+			return true;
+		if ((lh_plan_may_drop(plan, i, j) &&
+		     counters[i * plan->n_nodes + j].dropped_packets) ||
+		    (lh_plan_may_drop(plan, j, i) &&
+		     counters[j * plan->n_nodes + i].dropped_packets))
+			return true;
 	}
-	return 0;
+	return false;
 }
 
-static int add_node_faults(const struct lh_net *net, size_t i, struct lh_net_faults *f,
-			   struct lh_error *err)
+static int add_node_faults(const struct lh_net *net, const struct lh_net_counter *counters,
+			   size_t i, struct lh_net_faults *f, struct lh_error *err)
 {
+	bool explained = is_explained(net, counters, i);
 	lh_cleanup_free char *snmp = NULL;
 	lh_cleanup_free char *netstat = NULL;
 	int r = lh_net_enter(net, i, err);
@@ -219,33 +222,25 @@ static int add_node_faults(const struct lh_net *net, size_t i, struct lh_net_fau
 				 NULL, err);
 	if (r < 0)
 		return r;
-	f->retransmits += named_value(snmp, "\nTcp:", "RetransSegs");
-	f->timeouts += named_value(netstat, "TcpExt:", "TCPTimeouts");
-	f->receive_queue_drops += named_value(netstat, "TcpExt:", "TCPRcvQDrop") +
-				  named_value(netstat, "TcpExt:", "TCPBacklogDrop") +
-				  named_value(netstat, "TcpExt:", "RcvPruned");
+	*(explained ? &f->path_retransmits : &f->retransmits) +=
+		lh_proc_value(snmp, "Tcp:", "RetransSegs");
+	*(explained ? &f->path_timeouts : &f->timeouts) +=
+		lh_proc_value(netstat, "TcpExt:", "TCPTimeouts");
+	f->receive_queue_drops += lh_proc_value(netstat, "TcpExt:", "TCPRcvQDrop") +
+				  lh_proc_value(netstat, "TcpExt:", "TCPBacklogDrop") +
+				  lh_proc_value(netstat, "TcpExt:", "RcvPruned");
 	return 0;
 }
 
-/* The second number of every line: packets dropped for a full backlog. */
 static int read_softnet(uint64_t *ret_drops, struct lh_error *err)
 {
 	lh_cleanup_free char *text = NULL;
 	int r = lh_file_read("/proc/thread-self/net/softnet_stat", PROC_FILE_MAX_BYTES, &text, NULL,
 			     err);
 
-	if (r < 0)
-		return r;
-	*ret_drops = 0;
-	for (char *line = text; line && *line; line = strchr(line, '\n')) {
-		char *second;
-
-		line += *line == '\n';
-		second = strchr(line, ' ');
-		if (second)
-			*ret_drops += strtoull(second, NULL, 16);
-	}
-	return 0;
+	if (r == 0)
+		*ret_drops = lh_proc_softnet_drops(text);
+	return r;
 }
 
 int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, struct lh_error *err)
@@ -268,7 +263,7 @@ int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, str
 	f.unclassified_packets = sample.unclassified;
 	r = read_softnet(&f.softnet_drops, err);
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = add_node_faults(net, i, &f, err);
+		r = add_node_faults(net, counters, i, &f, err);
 	lh_net_leave(net, &ignored);
 	if (r == 0)
 		*ret_faults = f;

@@ -210,19 +210,10 @@ static int probe(struct engine *e, struct lh_error *err)
 	return r < 0 ? r : lh_links_write(&e->links, e->plan, path, err);
 }
 
-/* Moves what the paths' own queues and round-trip times explain out of the faults, and
- * returns it as JSON. */
-static json_t *take_explained(const struct lh_plan *plan, struct lh_net_faults *f)
+static json_t *explained_to_json(const struct lh_net_faults *f)
 {
-	bool explained =
-		f->path_drops > 0 || (plan && lh_plan_longest_rtt_ns(plan) >= LH_TCP_RTO_MAX_NS);
-	json_t *doc = json_pack("{s:I, s:I, s:I}", "path_drops", (json_int_t)f->path_drops,
-				"retransmits", explained ? (json_int_t)f->retransmits : 0,
-				"timeouts", explained ? (json_int_t)f->timeouts : 0);
-
-	if (explained)
-		f->retransmits = f->timeouts = 0;
-	return doc;
+	return json_pack("{s:I, s:I, s:I}", "path_drops", (json_int_t)f->path_drops, "retransmits",
+			 (json_int_t)f->path_retransmits, "timeouts", (json_int_t)f->path_timeouts);
 }
 
 static bool faults_are_none(const struct lh_net_faults *f)
@@ -243,9 +234,8 @@ static json_t *faults_to_json(const struct lh_net_faults *f)
 
 /* Writes engine.json: the last thing of a run. */
 static int write_verdict(struct engine *e, int result, const struct lh_error *why,
-			 struct lh_net_faults *faults, struct lh_error *err)
+			 const struct lh_net_faults *faults, struct lh_error *err)
 {
-	json_t *explained = take_explained(e->plan, faults);
 	bool faultless = faults_are_none(faults);
 	const char *status = "done", *message = "";
 
@@ -266,7 +256,8 @@ static int write_verdict(struct engine *e, int result, const struct lh_error *wh
 				    "exit_status", lh_error_exit_status(why), "begin_ns",
 				    (json_int_t)e->begin_ns, "end_ns", (json_int_t)e->end_ns,
 				    "pinned", e->net ? lh_net_pinned(e->net) : NULL, "explained",
-				    explained, "unexplained", faults_to_json(faults)),
+				    explained_to_json(faults), "unexplained",
+				    faults_to_json(faults)),
 			  err);
 }
 

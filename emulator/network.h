@@ -41,11 +41,13 @@ int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, st
 
 /*
  * What a network must not show but where its paths explain it, summed over all namespaces.
- * Where a path's own queue has overflowed (path_drops), retransmissions and time-outs are its
- * doing.
+ * The path_ numbers are explained: by a queue that overflowed or that can more than double a
+ * round trip, or by a round trip beyond TCP's longest time-out.
  */
 struct lh_net_faults {
 	uint64_t path_drops; /* by queues that a stream can overflow */
+	uint64_t path_retransmits;
+	uint64_t path_timeouts;
 	uint64_t retransmits;
 	uint64_t timeouts;
 	uint64_t receive_queue_drops;

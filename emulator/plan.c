@@ -60,14 +60,28 @@ static uint32_t to_u32(double v)
 	return v >= UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
 
+/* Bytes that one stream can have under way at most. */
+static double window_bytes(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+
+	return p->clamp_segments ? (double)p->clamp_segments * plan->segment_bytes
+				 : (double)plan->nodes[to].tcp->rmem_max_bytes;
+}
+
 bool lh_plan_may_drop(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
-	double room = bytes_in(p->bandwidth_bps, lh_plan_rtt_ns(plan, from, to) + p->queue_ns);
-	double window = p->clamp_segments ? (double)p->clamp_segments * plan->segment_bytes
-					  : (double)plan->nodes[to].tcp->rmem_max_bytes;
 
-	return window > room;
+	return window_bytes(plan, from, to) >
+	       bytes_in(p->bandwidth_bps, lh_plan_rtt_ns(plan, from, to) + p->queue_ns);
+}
+
+bool lh_plan_may_queue(const struct lh_plan *plan, size_t from, size_t to)
+{
+	return window_bytes(plan, from, to) >
+	       bytes_in(lh_plan_path_at(plan, from, to)->bandwidth_bps,
+			2 * lh_plan_rtt_ns(plan, from, to));
 }
 
 int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)

@@ -89,6 +89,10 @@ int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to);
  * what is in flight and in the queue. Losses there are the path's own. */
 bool lh_plan_may_drop(const struct lh_plan *plan, size_t from, size_t to);
 
+/* Whether one TCP stream can fill the path's queue so far that a round trip takes more than
+ * twice as long. TCP may then repeat itself although nothing was lost. */
+bool lh_plan_may_queue(const struct lh_plan *plan, size_t from, size_t to);
+
 /* The plan as JSON (network.json): every number that is applied. Owned by the caller. */
 json_t *lh_plan_to_json(const struct lh_plan *plan);
 

@@ -2,6 +2,7 @@
 /* What must hold between the parts of a scenario. See check.h. */
 #include "scenarios/check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,7 +141,7 @@ static bool check_network(const struct lh_scenario *sc, struct lh_diag *diag)
 static const struct lh_machine *machine_find(const struct lh_scenario *sc, const char *name)
 {
 	for (size_t i = 0; i < sc->n_machines; i++)
-		if (same_text(sc->machines[i].name, name))
+		if (name && same_text(sc->machines[i].name, name))
 			return &sc->machines[i];
 	return NULL;
 }
@@ -349,6 +350,60 @@ static void check_name(const char *name, struct lh_pos pos, const char *key_path
 			    name);
 }
 
+/* A TCP window never holds as much as the buffer behind it: the rest is overhead. */
+static const double WINDOW_SHARE_MAX = 0.85;
+
+/* Bytes that a stream keeps under way on a path: its window, or less where the link is full. */
+static double bytes_under_way(const struct lh_network *net, const struct lh_path_spec *p)
+{
+	int64_t window =
+		p->stream_window_bytes > 0 ? p->stream_window_bytes : net->stream_window_bytes;
+	double rtt_s = (double)(p->n_between ? p->rtt_ns : 2 * p->delay_ns) / 1e9;
+	double bdp = (double)p->bandwidth_bps / 8 * rtt_s;
+
+	return window > 0 && (double)window < bdp ? (double)window : bdp;
+}
+
+/* The largest window that a stream on a path in use can make use of, of those that are set. */
+static double largest_window(const struct lh_scenario *sc, const int64_t *count)
+{
+	const struct lh_network *net = &sc->network;
+	double largest = 0;
+
+	for (size_t i = 0; i < net->n_paths; i++) {
+		const struct lh_path_spec *p = &net->paths[i];
+		int from = site_find(net, p->n_between ? p->between[0] : p->from);
+		int to = site_find(net, p->n_between > 1 ? p->between[1] : p->to);
+
+		if (from < 0 || to < 0 || !count[from] || !count[to] ||
+		    (p->stream_window_bytes <= 0 && net->stream_window_bytes <= 0))
+			continue;
+		if (bytes_under_way(net, p) > largest)
+			largest = bytes_under_way(net, p);
+	}
+	return largest;
+}
+
+/* Complains where a machine's buffers would bound the window before the network does. */
+static void check_windows(const struct lh_scenario *sc, const int64_t *count, struct lh_diag *diag)
+{
+	double needed = largest_window(sc, count) / WINDOW_SHARE_MAX;
+
+	for (size_t i = 0; i < sc->n_node_specs; i++) {
+		const struct lh_machine *m = machine_find(sc, sc->node_specs[i].machine);
+		lh_cleanup_free char *path = lh_strf("nodes[%zu].machine", i);
+
+		if (m && m->tcp.congestion_control &&
+		    ((double)m->tcp.rmem_max_bytes < needed ||
+		     (double)m->tcp.wmem_max_bytes < needed))
+			lh_diag_add(diag, sc->node_specs[i].pos, path,
+				    "the TCP buffers of machine '%s' do not hold the network's "
+				    "stream_window; set tcp.rmem_max and tcp.wmem_max to at least "
+				    "%.0f B",
+				    m->name, ceil(needed));
+	}
+}
+
 static void check_names(const struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_yaml *name = lh_yaml_get(sc->tree, "name");
@@ -385,6 +440,7 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	resolve_model(sc, diag);
 	if (check_network(sc, diag))
 		check_connected(sc, count, diag);
+	check_windows(sc, count, diag);
 	check_prices(sc, count, diag);
 	resolve_nodes(sc, diag);
 }
