@@ -18,6 +18,7 @@ const struct lh_verb lh_verbs[] = {
 	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
 	{"reproduce", "SUITE [ID...]", "run a suite and compare with what was published",
 	 lh_cmd_reproduce},
+	{"import", "FILE...", "make a network file out of measurements", lh_cmd_import},
 	{"doctor", "", "say what this machine can do, and what mends what it cannot",
 	 lh_cmd_doctor},
 	{"schema", "", "print the JSON Schema of scenario files", lh_cmd_schema},

@@ -68,18 +68,20 @@ static int read_row(struct lh_csv *csv, char **cells, size_t max, struct lh_erro
 	size_t n = 0;
 
 	csv->line = csv->n_lines + 1;
+	csv->row = csv->next;
 	while (!is_row_end) {
 		char *start = p, *field_end;
 
 		if (n == max)
-			return lh_fail(err, LH_EINPUT, 0, "%s:%zu: more than %zu cells", csv->path,
-				       csv->line, max);
+			return lh_fail(err, LH_EINPUT, 0, "%s:%zu:%td: more than %zu cells",
+				       csv->path, csv->line, p - csv->row + 1, max);
 		if (p < csv->end && *p == '"') {
 			start = p + 1;
 			field_end = read_quoted(csv, &p);
 			if (!field_end || !(ends_line(csv, p) || *p == ','))
-				return lh_fail(err, LH_EINPUT, 0, "%s:%zu: a quote does not close",
-					       csv->path, csv->line);
+				return lh_fail(err, LH_EINPUT, 0,
+					       "%s:%zu:%td: a quote does not close", csv->path,
+					       csv->line, start - csv->row);
 		} else {
 			while (!ends_line(csv, p) && *p != ',')
 				p++;
@@ -92,43 +94,71 @@ static int read_row(struct lh_csv *csv, char **cells, size_t max, struct lh_erro
 	return (int)n;
 }
 
+/* Reads the header of what csv holds; closes it where that fails. */
+static int begin(struct lh_csv *csv, size_t size, struct lh_error *err)
+{
+	char *cells[LH_CSV_COLUMNS_MAX];
+	int n;
+
+	if (!csv->path || !csv->text)
+		return lh_fail(err, LH_ESYS, ENOMEM, "read CSV");
+	if (size == 0)
+		return lh_fail(err, LH_EINPUT, 0, "%s:1:1: empty; expected a line of column names",
+			       csv->path);
+	csv->next = csv->text;
+	csv->end = csv->text + size;
+	n = read_row(csv, cells, LH_CSV_COLUMNS_MAX, err);
+	if (n < 0)
+		return n;
+	csv->n_columns = (size_t)n;
+	csv->header = calloc(csv->n_columns, sizeof(*csv->header));
+	csv->cells = calloc(csv->n_columns, sizeof(*csv->cells));
+	if (!csv->header || !csv->cells)
+		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", csv->path);
+	memcpy(csv->header, cells, csv->n_columns * sizeof(*cells));
+	memcpy(csv->cells, cells, csv->n_columns * sizeof(*cells));
+	return 0;
+}
+
+/* Hands over what has a header now, or closes it. */
+static int opened(struct lh_csv *csv, size_t size, struct lh_csv *ret_csv, struct lh_error *err)
+{
+	int r = begin(csv, size, err);
+
+	if (r < 0)
+		lh_csv_close(csv);
+	else
+		*ret_csv = *csv;
+	return r;
+}
+
 int lh_csv_open(const char *path, struct lh_csv *ret_csv, struct lh_error *err)
 {
 	struct lh_csv csv = {0};
-	char *cells[LH_CSV_COLUMNS_MAX];
 	size_t size;
-	int n, r;
+	int r = lh_file_read(path, CSV_FILE_MAX_BYTES, &csv.text, &size, err);
 
-	r = lh_file_read(path, CSV_FILE_MAX_BYTES, &csv.text, &size, err);
 	if (r < 0)
 		return r;
-	csv.next = csv.text;
-	csv.end = csv.text + size;
 	csv.path = strdup(path);
-	if (!csv.path) {
-		r = lh_fail(err, LH_ESYS, ENOMEM, "read %s", path);
-		goto fail;
+	return opened(&csv, size, ret_csv, err);
+}
+
+int lh_csv_open_text(const char *name, const char *text, size_t size, struct lh_csv *ret_csv,
+		     struct lh_error *err)
+{
+	struct lh_csv csv = {.path = strdup(name), .text = malloc(size + 1)};
+
+	if (csv.text) {
+		memcpy(csv.text, text, size);
+		csv.text[size] = '\0';
 	}
-	if (size == 0) {
-		r = lh_fail(err, LH_EINPUT, 0, "%s: empty; expected a line of column names", path);
-		goto fail;
-	}
-	n = r = read_row(&csv, cells, LH_CSV_COLUMNS_MAX, err);
-	if (r < 0)
-		goto fail;
-	csv.n_columns = (size_t)n;
-	csv.header = calloc(csv.n_columns, sizeof(*csv.header));
-	csv.cells = calloc(csv.n_columns, sizeof(*csv.cells));
-	if (!csv.header || !csv.cells) {
-		r = lh_fail(err, LH_ESYS, ENOMEM, "read %s", path);
-		goto fail;
-	}
-	memcpy(csv.header, cells, csv.n_columns * sizeof(*cells));
-	*ret_csv = csv;
-	return 0;
-fail:
-	lh_csv_close(&csv);
-	return r;
+	return opened(&csv, size, ret_csv, err);
+}
+
+struct lh_pos lh_csv_pos(const struct lh_csv *csv, int column)
+{
+	return (struct lh_pos){csv->path, (int)csv->line, (int)(csv->cells[column] - csv->row) + 1};
 }
 
 void lh_csv_close(struct lh_csv *csv)
@@ -152,8 +182,8 @@ int lh_csv_next(struct lh_csv *csv, struct lh_error *err)
 	if (n < 0)
 		return n;
 	if ((size_t)n != csv->n_columns)
-		return lh_fail(err, LH_EINPUT, 0, "%s:%zu: %d cells; expected %zu", csv->path,
-			       csv->line, n, csv->n_columns);
+		return lh_fail(err, LH_EINPUT, 0, "%s:%zu:%td: %d cells; expected %zu", csv->path,
+			       csv->line, csv->cells[n - 1] - csv->row + 1, n, csv->n_columns);
 	return 1;
 }
 
@@ -171,7 +201,7 @@ int lh_csv_find_all(const struct lh_csv *csv, const char *const *names, size_t n
 	for (size_t i = 0; i < n; i++) {
 		ret_columns[i] = lh_csv_find(csv, names[i]);
 		if (ret_columns[i] < 0)
-			return lh_fail(err, LH_EINPUT, 0, "%s:1: no column '%s'", csv->path,
+			return lh_fail(err, LH_EINPUT, 0, "%s:1:1: no column '%s'", csv->path,
 				       names[i]);
 	}
 	return 0;
@@ -179,8 +209,10 @@ int lh_csv_find_all(const struct lh_csv *csv, const char *const *names, size_t n
 
 static int bad_number(const struct lh_csv *csv, int column, const char *what, struct lh_error *err)
 {
-	return lh_fail(err, LH_EINPUT, 0, "%s:%zu: column '%s': '%.40s' is not %s", csv->path,
-		       csv->line, csv->header[column], csv->cells[column], what);
+	struct lh_pos pos = lh_csv_pos(csv, column);
+
+	return lh_fail(err, LH_EINPUT, 0, "%s:%d:%d: column '%s': '%.40s' is not %s", pos.file,
+		       pos.line, pos.col, csv->header[column], csv->cells[column], what);
 }
 
 int lh_csv_int(const struct lh_csv *csv, int column, int64_t *ret_value, struct lh_error *err)

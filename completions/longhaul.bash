@@ -28,7 +28,11 @@ _longhaul_value_of_option() {
 	--backend) _longhaul_add_words 'auto host guest' ;;
 	--clock) _longhaul_add_words 'virtual real' ;;
 	--probe) _longhaul_add_words 'short full' ;;
+	--assume) _longhaul_add_words 'window link' ;;
+	--continent) _longhaul_add_words 'africa asia europe north-america oceania south-america' ;;
+	--sites) _longhaul_add_files -f ;;
 	--out) _longhaul_add_files -d ;;
+	--about | --bandwidth | --duration | --from | --mtu | --name | --provider | --site | --streams | --to | --unit) ;;
 	--set | --seed | --repeat) ;;
 	*) return 1 ;;
 	esac
@@ -40,6 +44,7 @@ _longhaul_argument() {
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}")"
 		_longhaul_add_scenarios
 		;;
+	import) _longhaul_add_files -f ;;
 	rerun | plot) _longhaul_add_files -d ;;
 	reproduce)
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}" --suites)"
@@ -55,7 +60,7 @@ _longhaul() {
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_longhaul_add_words 'run rerun list plot reproduce doctor schema --help --version'
+		_longhaul_add_words 'run rerun list plot reproduce import doctor schema --help --version'
 		return
 	fi
 	_longhaul_value_of_option "$previous" && return
@@ -66,6 +71,10 @@ _longhaul() {
 	case $verb in
 	run) _longhaul_add_words "$run_options" ;;
 	rerun) _longhaul_add_words '--out --repeat --dry-run --json --quiet --no-figures --help' ;;
+	import)
+		_longhaul_add_words '--site --from --to --unit --streams --duration --sites --provider --continent
+			--name --about --mtu --assume --bandwidth --jitter --out --help'
+		;;
 	reproduce) _longhaul_add_words '--out --json --all --coarse --help' ;;
 	*) _longhaul_add_words '--help' ;;
 	esac

@@ -97,6 +97,7 @@ void lh_diag_add(struct lh_diag *diag, struct lh_pos pos, const char *key_path, 
 {
 	char *what = NULL;
 	char *text = NULL;
+	char where[32] = "";
 	va_list ap;
 	bool has_key = key_path && *key_path;
 
@@ -104,8 +105,13 @@ void lh_diag_add(struct lh_diag *diag, struct lh_pos pos, const char *key_path, 
 	if (vasprintf(&what, fmt, ap) < 0)
 		what = NULL;
 	va_end(ap);
-	if (what && asprintf(&text, "%s:%d:%d: %s%s%s", pos.file ? pos.file : "-", pos.line,
-			     pos.col, has_key ? key_path : "", has_key ? ": " : "", what) < 0)
+	if (pos.line > 0)
+		snprintf(where, sizeof(where), ":%d:%d: ", pos.line, pos.col);
+	if (what && asprintf(&text, "%s%s%s%s%s",
+			     pos.line <= 0 ? ""
+			     : pos.file	   ? pos.file
+					   : "-",
+			     where, has_key ? key_path : "", has_key ? ": " : "", what) < 0)
 		text = NULL;
 	free(what);
 	diag_push(diag, text);

@@ -66,7 +66,7 @@ enum { LH_DIAG_MAX = 100 };
 
 void lh_diag_done(struct lh_diag *diag);
 
-/* Adds one message about the value at pos; key_path may be "" or NULL. */
+/* Adds one message about the value at pos (line 0: nowhere); key_path may be "" or NULL. */
 void lh_diag_add(struct lh_diag *diag, struct lh_pos pos, const char *key_path, const char *fmt,
 		 ...) __attribute__((format(printf, 4, 5)));
 

@@ -30,6 +30,8 @@ clean() {
 	clean 0 run --dry-run --set nodes.0.count=3 --coarse --seed 5 A-2-cv
 	clean 0 list
 	clean 0 schema
+	clean 0 import --provider x --continent asia --bandwidth '1 Gbit/s' --from a --to b "$srcdir"/tests/fuzz/corpus/import/{iperf3.json,iperf.txt,iperf-csv.txt,ping.txt,rows.csv}
+	clean 3 import "$srcdir"/tests/fuzz/corpus/import/mixed-matrix.csv
 	clean 0 run --help
 }
 

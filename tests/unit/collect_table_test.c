@@ -126,12 +126,12 @@ static void csv_errors_name_file_and_line(void **state)
 		const char *text;
 		const char *expected;
 	} cases[] = {
-		{"a,b\n1,2\n3\n", ":3: 1 cells; expected 2"},
-		{"a,b\n1,2,3\n", ":2: more than 2 cells"},
-		{"a,b\n\"x\ny\",1\n\"z,1\n", ":4: a quote does not close"},
-		{"a,b\n\"x\"y,1\n", ":2: a quote does not close"},
-		{"a,b\n1,2x\n", ":2: column 'b': '2x' is not an integer"},
-		{"a,b\n1,99999999999999999999\n", ":2: column 'b'"},
+		{"a,b\n1,2\n3\n", ":3:1: 1 cells; expected 2"},
+		{"a,b\n1,2,3\n", ":2:5: more than 2 cells"},
+		{"a,b\n\"x\ny\",1\n\"z,1\n", ":4:1: a quote does not close"},
+		{"a,b\n\"x\"y,1\n", ":2:1: a quote does not close"},
+		{"a,b\n1,2x\n", ":2:3: column 'b': '2x' is not an integer"},
+		{"a,b\n1,99999999999999999999\n", ":2:3: column 'b'"},
 	};
 	char path[64];
 
