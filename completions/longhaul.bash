@@ -29,7 +29,7 @@ _longhaul_value_of_option() {
 	--clock) _longhaul_add_words 'virtual real' ;;
 	--probe) _longhaul_add_words 'short full' ;;
 	--out) _longhaul_add_files -d ;;
-	--set | --seed | --repeat) ;;
+	--set | --seed | --repeat | --node | --time-limit | --stuck-after) ;;
 	*) return 1 ;;
 	esac
 }
@@ -38,6 +38,9 @@ _longhaul_argument() {
 	case $1 in
 	run)
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}")"
+		_longhaul_add_scenarios
+		;;
+	exec)
 		_longhaul_add_scenarios
 		;;
 	rerun | plot) _longhaul_add_files -d ;;
@@ -55,7 +58,7 @@ _longhaul() {
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_longhaul_add_words 'run rerun list plot reproduce doctor schema --help --version'
+		_longhaul_add_words 'run exec rerun list plot reproduce doctor schema --help --version'
 		return
 	fi
 	_longhaul_value_of_option "$previous" && return
@@ -65,6 +68,10 @@ _longhaul() {
 	fi
 	case $verb in
 	run) _longhaul_add_words "$run_options" ;;
+	exec)
+		_longhaul_add_words '--node --all --out --set --seed --backend --clock --no-probe
+			--time-limit --stuck-after --keep-going --help'
+		;;
 	rerun) _longhaul_add_words '--out --repeat --dry-run --json --quiet --no-figures --help' ;;
 	reproduce) _longhaul_add_words '--out --json --all --coarse --help' ;;
 	*) _longhaul_add_words '--help' ;;
