@@ -121,8 +121,9 @@ static int write_wall_json(const struct run *run, struct lh_error *err)
 	return lh_json_write(path, doc, err);
 }
 
-/* Blocks the signals that end a run and opens a descriptor for them. */
-static int open_signals(int *ret_fd, struct lh_error *err)
+/* Blocks the signals that end a run and opens a descriptor for them. A command, whose output
+ * is passed on as it comes, ends when nobody reads it any more. */
+static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
 {
 	sigset_t set;
 
@@ -130,6 +131,8 @@ static int open_signals(int *ret_fd, struct lh_error *err)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	if (has_command)
+		sigaddset(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return *ret_fd < 0 ? lh_fail(err, LH_ESYS, errno, "open a signal descriptor") : 0;
@@ -386,7 +389,7 @@ static int begin(struct run *run, struct lh_error *err)
 	if (r == 0 && !run->ex->command)
 		r = lh_cli_trainer_path(&run->trainer, err);
 	if (r == 0)
-		r = open_signals(&run->stop_fd, err);
+		r = open_signals(run->ex->command != NULL, &run->stop_fd, err);
 	if (r == 0)
 		r = make_folder(run, err);
 	return r < 0 ? r : write_run_json(run, "running", err);

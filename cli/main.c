@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command `longhaul`: finds the verb and gives it the rest. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +67,12 @@ int main(int argc, char **argv)
 		lh_guest_init(argc, argv);
 	lh_log_open(stderr, LH_LOG_INFO, "longhaul");
 	status = dispatch(argc, argv);
+	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout)) {
-		perror("longhaul: standard output");
+		if (errno)
+			perror("longhaul: standard output");
+		else
+			fputs("longhaul: standard output: not all could be written\n", stderr);
 		return status ? status : 1;
 	}
 	return status;

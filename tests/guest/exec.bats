@@ -158,3 +158,14 @@ print(time.monotonic_ns(), time.time_ns(), os.urandom(4), random.random())' >$ou
 	fast -- true
 	[ -z "$(ls -d longhaul-exec-* 2>/dev/null)" ] # the next one clears up
 }
+
+@test "it ends when nobody reads what it says, and says when it cannot be written" {
+	{ fast -- sh -c 'seq 1 100000; sleep 1000000; seq 1 100000' 2>err || echo $? >status; } | head -n 1 >said
+	[ "$(cat said)" = 1 ]
+	[ "$(cat status)" -eq 141 ]
+	[ -z "$(ls -d longhaul-exec-* 2>/dev/null)" ]
+	status=0
+	fast -- echo text >/dev/full 2>err || status=$?
+	[ "$status" -eq 1 ]
+	[[ $(cat err) == *"standard output"* ]]
+}
