@@ -217,6 +217,11 @@ int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct l
 		err->code = LH_EINPUT;
 		return lh_error_prefix(err, "%s is not a results folder", dir);
 	}
+	if (json_object_get(json_object_get(json_object_get(doc, "scenario"), "workload"),
+			    "command"))
+		return lh_fail(err, LH_EINPUT, 0,
+			       "%s is of longhaul exec, which leaves no tables and no figures",
+			       dir);
 	return lh_scenario_from_json(path, json_object_get(doc, "scenario"), ret_scenario, diag,
 				     err);
 }

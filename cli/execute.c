@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/node_output.h"
 #include "cli/progress.h"
 #include "config.h"
 #include "core/cleanup.h"
@@ -46,6 +47,8 @@ struct run {
 	int stop_signal;
 	struct timespec begin;
 	struct lh_progress progress;
+	void (*tick)(void *context);
+	void *context;
 };
 
 char *lh_default_out(const struct lh_scenario *sc)
@@ -118,8 +121,9 @@ static int write_wall_json(const struct run *run, struct lh_error *err)
 	return lh_json_write(path, doc, err);
 }
 
-/* Blocks the signals that end a run and opens a descriptor for them. */
-static int open_signals(int *ret_fd, struct lh_error *err)
+/* Blocks the signals that end a run and opens a descriptor for them. A command, whose output
+ * is passed on as it comes, ends when nobody reads it any more. */
+static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
 {
 	sigset_t set;
 
@@ -127,6 +131,8 @@ static int open_signals(int *ret_fd, struct lh_error *err)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	if (has_command)
+		sigaddset(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return *ret_fd < 0 ? lh_fail(err, LH_ESYS, errno, "open a signal descriptor") : 0;
@@ -144,8 +150,10 @@ static void take_signal(struct run *run)
 /* On the host: the engine in a child, so that all that it holds ends with it. */
 static int run_on_host(struct run *run, struct lh_error *err)
 {
-	struct lh_engine_request request = {
-		.scenario = run->ex->scenario, .run_dir = run->dir, .trainer_path = run->trainer};
+	struct lh_engine_request request = {.scenario = run->ex->scenario,
+					    .run_dir = run->dir,
+					    .trainer_path = run->trainer,
+					    .command = run->ex->command};
 	pid_t self = getpid();
 	pid_t pid = fork();
 	lh_cleanup_close int pidfd = -1;
@@ -175,7 +183,7 @@ static int run_on_host(struct run *run, struct lh_error *err)
 				kill(pid, SIGKILL);
 			break;
 		}
-		lh_progress_tick(&run->progress);
+		run->tick(run->context);
 	}
 	waitpid(pid, &status, 0);
 	lh_engine_clear_stale();
@@ -195,9 +203,11 @@ static int run_in_guest(struct run *run, struct lh_error *err)
 		.memory_bytes = spec->guest_memory_bytes,
 		.seed = spec->seed,
 		.virtual_clock = spec->clock == LH_CLOCK_VIRTUAL,
+		.command = run->ex->command,
+		.stuck_after_ns = run->ex->stuck_after_ns,
 		.stop_fd = run->stop_fd,
-		.tick = lh_progress_tick,
-		.context = &run->progress,
+		.tick = run->tick,
+		.context = run->context,
 	};
 	int r = lh_cli_program_path(&program, err);
 
@@ -231,17 +241,26 @@ static int read_verdict(const struct run *run, struct lh_error *err)
 
 static int run_backend(struct run *run, struct lh_error *err)
 {
-	int r;
+	int r = run->backend == LH_BACKEND_HOST ? run_on_host(run, err) : run_in_guest(run, err);
 
-	lh_progress_start(&run->progress, run->dir, run->ex->scenario->name,
-			  run->ex->scenario->workload.epochs, run->ex->quiet);
-	r = run->backend == LH_BACKEND_HOST ? run_on_host(run, err) : run_in_guest(run, err);
-	lh_progress_stop(&run->progress);
 	if (r == LH_ESIGNAL) {
 		take_signal(run);
 		err->sys = run->stop_signal ? run->stop_signal : SIGINT;
 	}
 	return r < 0 ? r : read_verdict(run, err);
+}
+
+static int run_trainers(struct run *run, struct lh_error *err)
+{
+	int r;
+
+	lh_progress_start(&run->progress, run->dir, run->ex->scenario->name,
+			  run->ex->scenario->workload.epochs, run->ex->quiet);
+	run->tick = lh_progress_tick;
+	run->context = &run->progress;
+	r = run_backend(run, err);
+	lh_progress_stop(&run->progress);
+	return r;
 }
 
 static int draw(const struct run *run, const struct lh_results *results, struct lh_error *err)
@@ -360,30 +379,101 @@ static void clear_away(struct run *run, int result, struct lh_error *err)
 		lh_dir_remove(run->dir, &ignored);
 }
 
+/* What every run needs before it can begin. */
+static int begin(struct run *run, struct lh_error *err)
+{
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &run->begin);
+	r = choose_backend(run, err);
+	if (r == 0 && !run->ex->command)
+		r = lh_cli_trainer_path(&run->trainer, err);
+	if (r == 0)
+		r = open_signals(run->ex->command != NULL, &run->stop_fd, err);
+	if (r == 0)
+		r = make_folder(run, err);
+	return r < 0 ? r : write_run_json(run, "running", err);
+}
+
+static void run_done(struct run *run)
+{
+	if (run->stop_fd >= 0)
+		close(run->stop_fd);
+	free(run->dir);
+	free(run->trainer);
+	free(run->kernel);
+}
+
 int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bool *ret_has_results,
 	       struct lh_error *err)
 {
 	struct run run = {.ex = ex, .stop_fd = -1};
-	int r;
+	int r = begin(&run, err);
 
 	*ret_has_results = false;
-	clock_gettime(CLOCK_MONOTONIC, &run.begin);
-	r = choose_backend(&run, err);
 	if (r == 0)
-		r = lh_cli_trainer_path(&run.trainer, err);
-	if (r == 0)
-		r = open_signals(&run.stop_fd, err);
-	if (r == 0)
-		r = make_folder(&run, err);
-	if (r == 0)
-		r = write_run_json(&run, "running", err);
-	if (r == 0)
-		r = finish(&run, run_backend(&run, err), ret_results, ret_has_results, err);
+		r = finish(&run, run_trainers(&run, err), ret_results, ret_has_results, err);
 	clear_away(&run, r, err);
-	if (run.stop_fd >= 0)
-		close(run.stop_fd);
-	free(run.dir);
-	free(run.trainer);
-	free(run.kernel);
+	run_done(&run);
+	return r;
+}
+
+/* Runs the command, passing on what it says. */
+static int run_command(struct run *run, struct lh_error *err)
+{
+	const struct lh_execution *ex = run->ex;
+	size_t n = ex->command->n_nodes;
+	lh_cleanup_free const char **names = calloc(n, sizeof(*names));
+	struct lh_node_output *output = NULL;
+	int r;
+
+	if (!names)
+		return lh_fail(err, LH_ESYS, ENOMEM, "run a command");
+	for (size_t i = 0; i < n; i++)
+		names[i] = ex->scenario->nodes[ex->command->nodes[i]].name;
+	r = lh_node_output_new(run->dir, names, n, &output, err);
+	run->tick = lh_node_output_tick;
+	run->context = output;
+	if (r == 0)
+		r = run_backend(run, err);
+	lh_node_output_finish(output);
+	return r;
+}
+
+/* What is left of the command's run goes under out, where it is kept. */
+static int keep_command(struct run *run, int outcome, struct lh_error *err)
+{
+	struct lh_error failed = {0};
+	int r;
+
+	if (!run->ex->keeps || outcome == LH_EENV || outcome == LH_ERUN)
+		return outcome;
+	r = write_run_json(run, status_name(outcome), &failed);
+	if (r == 0)
+		r = write_wall_json(run, &failed);
+	if (r == 0 && rename(run->dir, run->ex->out) < 0)
+		r = lh_fail(&failed, LH_ESYS, errno, "rename %s to %s", run->dir, run->ex->out);
+	if (r < 0 && outcome == 0)
+		*err = failed;
+	return outcome == 0 ? r : outcome;
+}
+
+int lh_execute_command(const struct lh_execution *ex, struct lh_ending *ret_ending,
+		       struct lh_error *err)
+{
+	struct run run = {.ex = ex, .stop_fd = -1};
+	struct lh_error ignored;
+	int r = begin(&run, err);
+
+	if (r == 0) {
+		r = run_command(&run, err);
+		lh_ending_read(run.dir, ret_ending);
+		r = keep_command(&run, r, err);
+	}
+	if (ex->keeps)
+		clear_away(&run, r, err);
+	else if (run.dir)
+		lh_dir_remove(run.dir, &ignored);
+	run_done(&run);
 	return r;
 }

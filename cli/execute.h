@@ -3,15 +3,20 @@
 #ifndef LH_CLI_EXECUTE_H
 #define LH_CLI_EXECUTE_H
 
+#include "cli/ending.h"
 #include "collect/collect.h"
 #include "core/error.h"
+#include "emulator/command.h"
 #include "scenarios/scenario.h"
 
 struct lh_execution {
 	const struct lh_scenario *scenario;
-	const char *out; /* the results folder; must not exist */
-	bool quiet;	 /* no progress */
-	bool figures;	 /* draw figures and the report */
+	const char *out;		  /* the results folder; must not exist */
+	bool quiet;			  /* no progress */
+	bool figures;			  /* draw figures and the report */
+	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
+	int64_t stuck_after_ns;		  /* of a command; see guest.h */
+	bool keeps;			  /* of a command: its files stay under out */
 };
 
 /*
@@ -22,6 +27,14 @@ struct lh_execution {
  */
 int lh_execute(const struct lh_execution *execution, struct lh_results *ret_results,
 	       bool *ret_has_results, struct lh_error *err);
+
+/*
+ * Runs the scenario's command as execution->command says, passing on what it says, and leaves
+ * its files under out. 0, LH_EMEASURE (the network missed its target), LH_ERUN, LH_EENV,
+ * LH_ESIGNAL. ret_ending is filled in where the programs have ended by themselves.
+ */
+int lh_execute_command(const struct lh_execution *execution, struct lh_ending *ret_ending,
+		       struct lh_error *err);
 
 /* results/NAME-seedN, or with -2, -3 ... where that exists; owned by the caller. */
 char *lh_default_out(const struct lh_scenario *scenario);

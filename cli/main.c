@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command `longhaul`: finds the verb and gives it the rest. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 
 const struct lh_verb lh_verbs[] = {
 	{"run", "SCENARIO", "run a scenario file or an experiment of a suite", lh_cmd_run},
+	{"exec", "NETWORK -- CMD...", "run any program in nodes of a network or scenario",
+	 lh_cmd_exec},
 	{"rerun", "RUN", "repeat a run from its results folder", lh_cmd_rerun},
 	{"list", "[WORD]", "list scenarios and experiments", lh_cmd_list},
 	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
@@ -31,7 +34,7 @@ static void print_help(void)
 	       "longhaul recreates wide-area networks, runs geo-distributed training through them\n"
 	       "from one YAML scenario, and writes throughput and cost tables.\n\n");
 	for (const struct lh_verb *v = lh_verbs; v->name; v++)
-		printf("  %-10s %-14s %s\n", v->name, v->args, v->doc);
+		printf("  %-10s %-17s %s\n", v->name, v->args, v->doc);
 	printf("\n`longhaul VERB --help` explains a verb; man longhaul has it all.\n\n"
 	       "Exit status: 0 done, 1 the run failed, 2 wrong usage, 3 the scenario is invalid,\n"
 	       "4 this machine lacks something, 6 a measurement is invalid, 130 or 143 ended by a\n"
@@ -65,8 +68,12 @@ int main(int argc, char **argv)
 		lh_guest_init(argc, argv);
 	lh_log_open(stderr, LH_LOG_INFO, "longhaul");
 	status = dispatch(argc, argv);
+	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout)) {
-		perror("longhaul: standard output");
+		if (errno)
+			perror("longhaul: standard output");
+		else
+			fputs("longhaul: standard output: not all could be written\n", stderr);
 		return status ? status : 1;
 	}
 	return status;

@@ -33,7 +33,7 @@ _longhaul_value_of_option() {
 	--sites) _longhaul_add_files -f ;;
 	--out) _longhaul_add_files -d ;;
 	--about | --bandwidth | --duration | --from | --mtu | --name | --provider | --site | --streams | --to | --unit) ;;
-	--set | --seed | --repeat) ;;
+	--set | --seed | --repeat | --node | --time-limit | --stuck-after) ;;
 	*) return 1 ;;
 	esac
 }
@@ -45,6 +45,9 @@ _longhaul_argument() {
 		_longhaul_add_scenarios
 		;;
 	import) _longhaul_add_files -f ;;
+	exec)
+		_longhaul_add_scenarios
+		;;
 	rerun | plot) _longhaul_add_files -d ;;
 	reproduce)
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}" --suites)"
@@ -60,7 +63,7 @@ _longhaul() {
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_longhaul_add_words 'run rerun list plot reproduce import doctor schema --help --version'
+		_longhaul_add_words 'run exec rerun list plot reproduce import doctor schema --help --version'
 		return
 	fi
 	_longhaul_value_of_option "$previous" && return
@@ -70,6 +73,10 @@ _longhaul() {
 	fi
 	case $verb in
 	run) _longhaul_add_words "$run_options" ;;
+	exec)
+		_longhaul_add_words '--node --all --out --set --seed --backend --clock --no-probe
+			--time-limit --stuck-after --keep-going --help'
+		;;
 	rerun) _longhaul_add_words '--out --repeat --dry-run --json --quiet --no-figures --help' ;;
 	import)
 		_longhaul_add_words '--site --from --to --unit --streams --duration --sites --provider --continent

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine: builds a scenario's network in the kernel that it runs on, measures it, runs
- * the trainers in it, and leaves files. The same code runs on a host with netem and as the
- * guest's init.
+ * the trainers or a command in it, and leaves files. The same code runs on a host with netem and as
+ * the guest's init.
  */
 #ifndef LH_EMULATOR_ENGINE_H
 #define LH_EMULATOR_ENGINE_H
@@ -10,19 +10,23 @@
 #include <stdbool.h>
 
 #include "core/error.h"
+#include "emulator/command.h"
 #include "scenarios/scenario.h"
 
 struct lh_engine_request {
 	const struct lh_scenario *scenario;
 	const char *run_dir;	  /* absolute; exists */
-	const char *trainer_path; /* absolute: longhaul-trainer */
+	const char *trainer_path; /* absolute: longhaul-trainer; not needed with a command */
 	bool owns_kernel;	  /* the kernel is ours alone: the guest's */
+	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
+	const char *heartbeat_path;	  /* grows by a byte every second of a command; or NULL */
 };
 
 /*
  * Runs. Files in run_dir: network.json, links.csv, trainer.json, events/, counters.csv,
- * engine.json (written last; see docs/formats.md). Returns 0 where engine.json says what
- * came of it (done, failed or invalid), or an error where not even that could be written.
+ * engine.json (written last; with a command exec.json, hosts and nodes/ in place of trainer.json
+ * and events/; see docs/formats.md). Returns 0 where engine.json says what came of it (done, failed
+ * or invalid), or an error where not even that could be written.
  */
 int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err);
 

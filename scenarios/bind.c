@@ -293,6 +293,12 @@ static void bind_version(const struct site *s)
 			    s->value->text);
 }
 
+/* Which of a field's two sections a mapping is. */
+static const struct lh_section *section_for(const struct lh_field *f, const struct lh_yaml *value)
+{
+	return f->other && lh_yaml_get(value, f->other_key) ? f->other : f->section;
+}
+
 static void bind_value(const struct site *s, void *out)
 {
 	size_t *count = (size_t *)((char *)out + s->field->count_offset);
@@ -350,7 +356,7 @@ static void bind_value(const struct site *s, void *out)
 		bind_strings(s, count);
 		break;
 	case LH_FIELD_SECTION:
-		lh_bind(s->field->section, s->value, s->path, s->at, s->diag);
+		lh_bind(section_for(s->field, s->value), s->value, s->path, s->at, s->diag);
 		break;
 	case LH_FIELD_LIST:
 	case LH_FIELD_MAP:
@@ -497,6 +503,8 @@ void lh_unbind(const struct lh_section *section, void *out)
 			break;
 		case LH_FIELD_SECTION:
 			lh_unbind(f->section, at);
+			if (f->other)
+				lh_unbind(f->other, at);
 			break;
 		case LH_FIELD_LIST:
 		case LH_FIELD_MAP:

@@ -52,6 +52,8 @@ struct lh_field {
 	int64_t max;			 /* 0: no bound */
 	const struct lh_choice *choices; /* ends with name NULL */
 	const struct lh_section *section;
+	const struct lh_section *other; /* SECTION: binds in its stead where other_key stands */
+	const char *other_key;
 	const char *doc;
 };
 

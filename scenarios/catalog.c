@@ -149,6 +149,7 @@ static void inline_machines(const struct lh_catalog *catalog, struct lh_yaml *tr
 			    struct lh_diag *diag)
 {
 	const struct lh_yaml *nodes = lh_yaml_get(tree, "nodes");
+	bool replays = !lh_yaml_get(lh_yaml_get(tree, "workload"), "command");
 
 	for (size_t i = 0; nodes && i < nodes->n_entries; i++) {
 		const struct lh_yaml *machine = scalar_of(nodes->entries[i].value, "machine");
@@ -158,6 +159,8 @@ static void inline_machines(const struct lh_catalog *catalog, struct lh_yaml *tr
 		if (!machine)
 			continue;
 		inline_named(catalog, tree, "machines", machine, key_path, diag);
+		if (!replays)
+			continue;
 		gpu = scalar_of(lh_yaml_get(lh_yaml_get(tree, "machines"), machine->text), "gpu");
 		if (gpu)
 			inline_named(catalog, tree, "profiles", gpu, key_path, diag);

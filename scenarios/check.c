@@ -186,6 +186,11 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 	if (spec->machine && !ret->machine && !diag->n_messages)
 		lh_diag_add(diag, spec->pos, path, "no machine '%.60s' under machines",
 			    spec->machine);
+	if (lh_scenario_has_command(sc))
+		return ret->machine && site >= 0;
+	if (ret->machine && !ret->machine->gpu)
+		lh_diag_add(diag, spec->pos, path, "machine '%s' has no GPU, so no speed",
+			    spec->machine);
 	if (!ret->machine || !ret->machine->gpu || !sc->model)
 		return false;
 	ret->profile = profile_find(sc, ret->machine->gpu, model);
@@ -419,8 +424,24 @@ static void check_names(const struct lh_scenario *sc, struct lh_diag *diag)
 			   diag);
 }
 
+static void check_command(const struct lh_scenario *sc, struct lh_diag *diag)
+{
+	const struct lh_yaml *run = lh_yaml_get(sc->tree, "run");
+	bool has_command = lh_scenario_has_command(sc);
+
+	if (has_command && !sc->workload.n_command && !diag->n_messages)
+		lh_diag_add(diag, lh_yaml_get(sc->tree, "workload")->pos, "workload.command",
+			    "is empty; expected a program and its arguments");
+	if (run && !has_command && sc->run.probe == LH_PROBE_NONE)
+		lh_diag_add(diag, run->pos, "run.probe",
+			    "trainers run in networks that were measured; `none` is for a "
+			    "workload with a command");
+}
+
 static void resolve_model(struct lh_scenario *sc, struct lh_diag *diag)
 {
+	if (lh_scenario_has_command(sc))
+		return;
 	for (size_t i = 0; i < sc->n_models; i++)
 		if (same_text(sc->models[i].name, sc->workload.model))
 			sc->model = &sc->models[i];
@@ -437,6 +458,7 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 		return;
 	check_names(sc, diag);
 	check_run(sc, diag);
+	check_command(sc, diag);
 	resolve_model(sc, diag);
 	if (check_network(sc, diag))
 		check_connected(sc, count, diag);

@@ -189,27 +189,155 @@ static int read_tree(const char *file, const char *catalog_dir, struct lh_yaml *
 		       file, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* Puts changes and files into a tree and makes it a scenario. Takes the tree over. */
+static int complete(struct lh_yaml *tree, const struct lh_command_source *source,
+		    struct lh_scenario **ret_scenario, struct lh_diag *diag, struct lh_error *err)
+{
+	lh_cleanup_free char *beside = lh_path_dirname(source->file);
+	struct lh_catalog catalog = {beside, source->catalog_dir};
+	size_t n = source->n_overrides;
+	lh_cleanup_free bool *done = calloc(n + 1, sizeof(*done));
+
+	if (!beside || !done) {
+		lh_yaml_free(tree);
+		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", source->file);
+	}
+	if (tree->kind == LH_YAML_MAPPING) {
+		overrides_apply(tree, source->overrides, n, done, true, diag);
+		lh_catalog_inline(&catalog, tree, diag);
+		overrides_apply(tree, source->overrides, n, done, false, diag);
+	}
+	return finish(tree, ret_scenario, diag, err);
+}
+
 int lh_scenario_read(const char *file, const char *catalog_dir, const struct lh_override *overrides,
 		     size_t n_overrides, struct lh_scenario **ret_scenario, struct lh_diag *diag,
 		     struct lh_error *err)
 {
-	lh_cleanup_free char *beside = lh_path_dirname(file);
-	struct lh_catalog catalog = {beside, catalog_dir};
-	lh_cleanup_free bool *done = calloc(n_overrides + 1, sizeof(*done));
+	const struct lh_command_source source = {file, catalog_dir, overrides, n_overrides, NULL};
+	struct lh_yaml *tree = NULL;
+	int r = read_tree(file, catalog_dir, &tree, diag, err);
+
+	if (r == 0)
+		r = complete(tree, &source, ret_scenario, diag, err);
+	if (r == 0 && lh_scenario_has_command(*ret_scenario)) {
+		lh_scenario_free(*ret_scenario);
+		*ret_scenario = NULL;
+		r = lh_fail(err, LH_EINPUT, 0,
+			    "%s: its workload is a command, which has no epochs to make tables of; "
+			    "longhaul exec runs it",
+			    file);
+	}
+	return r;
+}
+
+/* Sets key to a JSON value, which it takes over. */
+static int set_json(struct lh_yaml *map, const char *key, json_t *value, struct lh_diag *diag,
+		    struct lh_error *err)
+{
+	lh_cleanup_json json_t *owned = value;
+	lh_cleanup_free char *text = value ? json_dumps(value, 0) : NULL;
 	struct lh_yaml *tree = NULL;
 	int r;
 
-	if (!beside || !done)
-		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", file);
-	r = read_tree(file, catalog_dir, &tree, diag, err);
-	if (r < 0)
-		return r;
-	if (tree->kind == LH_YAML_MAPPING) {
-		overrides_apply(tree, overrides, n_overrides, done, true, diag);
-		lh_catalog_inline(&catalog, tree, diag);
-		overrides_apply(tree, overrides, n_overrides, done, false, diag);
+	if (!text)
+		return lh_fail(err, LH_ESYS, ENOMEM, "set %s", key);
+	r = lh_yaml_parse(key, text, strlen(text), &tree, diag, err);
+	if (r == 0 && lh_yaml_set(map, key, tree) < 0)
+		r = lh_fail(err, LH_ESYS, ENOMEM, "set %s", key);
+	return r;
+}
+
+/* Makes a network's tree a scenario's, with one node at each site. */
+static int wrap_network(struct lh_yaml **tree, struct lh_diag *diag, struct lh_error *err)
+{
+	struct lh_yaml *network = *tree;
+	struct lh_yaml *scenario = lh_yaml_mapping(network->pos);
+	const struct lh_yaml *name = lh_yaml_get(network, "network");
+	const struct lh_yaml *sites = lh_yaml_get(network, "sites");
+	bool is_named = name && name->kind == LH_YAML_SCALAR && *name->text;
+	json_t *nodes = json_array();
+
+	if (!scenario || lh_yaml_set(scenario, "longhaul", lh_yaml_scalar("1", network->pos)) < 0 ||
+	    lh_yaml_set(scenario, "name",
+			lh_yaml_scalar(is_named ? name->text : "network", network->pos)) < 0 ||
+	    lh_yaml_set(scenario, "network", network) < 0) {
+		json_decref(nodes);
+		lh_yaml_free(scenario);
+		return lh_fail(err, LH_ESYS, ENOMEM, "read the network");
 	}
-	return finish(tree, ret_scenario, diag, err);
+	*tree = scenario;
+	for (size_t i = 0; sites->kind == LH_YAML_MAPPING && i < sites->n_entries; i++)
+		json_array_append_new(nodes, json_pack("{s:s, s:s}", "site", sites->entries[i].key,
+						       "machine", "generic"));
+	return set_json(scenario, "nodes", nodes, diag, err);
+}
+
+/* A command as the workload mapping; NULL where it is not text. */
+static json_t *command_to_json(char *const *command)
+{
+	json_t *words = json_array();
+
+	for (; *command; command++)
+		if (json_array_append_new(words, json_string(*command)) < 0) {
+			json_decref(words);
+			return NULL;
+		}
+	return json_pack("{s:o}", "command", words);
+}
+
+/* networks/NAME.yaml of the catalog; owned by the caller, or NULL. */
+static char *find_network(const char *file, const char *catalog_dir)
+{
+	static const char *const prefixes[] = {"networks/", "networks/", ""};
+	static const char *const suffixes[] = {".yaml", "", ""};
+	bool has_folder = strncmp(file, "networks/", strlen("networks/")) == 0;
+
+	if (!catalog_dir || !*file || lh_path_exists(file) || (strchr(file, '/') && !has_folder) ||
+	    strstr(file, ".."))
+		return NULL;
+	for (size_t i = has_folder ? 2 : 0; i < (has_folder ? 3 : 2); i++) {
+		lh_cleanup_free char *path =
+			lh_strf("%s/%s%s%s", catalog_dir, prefixes[i], file, suffixes[i]);
+
+		if (path && lh_path_exists(path))
+			return lh_steal(&path);
+	}
+	return NULL;
+}
+
+int lh_scenario_read_command(const struct lh_command_source *source,
+			     struct lh_scenario **ret_scenario, struct lh_diag *diag,
+			     struct lh_error *err)
+{
+	lh_cleanup_free char *network = find_network(source->file, source->catalog_dir);
+	json_t *workload = source->command ? command_to_json(source->command) : NULL;
+	struct lh_yaml *tree = NULL;
+	int r;
+
+	if (source->command && !workload)
+		return lh_fail(err, LH_EUSAGE, 0, "the command is not UTF-8 text");
+	r = read_tree(network ? network : source->file, source->catalog_dir, &tree, diag, err);
+	if (r == 0 && tree->kind == LH_YAML_MAPPING && lh_yaml_get(tree, "sites") &&
+	    !lh_yaml_get(tree, "nodes"))
+		r = wrap_network(&tree, diag, err);
+	if (r == 0 && !workload && !lh_yaml_get(lh_yaml_get(tree, "workload"), "command"))
+		r = lh_fail(err, LH_EUSAGE, 0,
+			    "no command; it stands behind --, or in the scenario under "
+			    "workload.command");
+	if (r == 0 && workload && tree->kind == LH_YAML_MAPPING)
+		r = set_json(tree, "workload", json_incref(workload), diag, err);
+	json_decref(workload);
+	if (r < 0) {
+		lh_yaml_free(tree);
+		return r;
+	}
+	return complete(tree, source, ret_scenario, diag, err);
+}
+
+bool lh_scenario_has_command(const struct lh_scenario *sc)
+{
+	return lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "command") != NULL;
 }
 
 int lh_scenario_from_json(const char *file, json_t *resolved, struct lh_scenario **ret_scenario,

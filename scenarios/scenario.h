@@ -18,7 +18,7 @@
 enum lh_clock { LH_CLOCK_VIRTUAL, LH_CLOCK_REAL };
 enum lh_backend { LH_BACKEND_AUTO, LH_BACKEND_HOST, LH_BACKEND_GUEST };
 enum lh_segments { LH_SEGMENTS_MTU, LH_SEGMENTS_COARSE };
-enum lh_probe { LH_PROBE_SHORT, LH_PROBE_FULL };
+enum lh_probe { LH_PROBE_SHORT, LH_PROBE_FULL, LH_PROBE_NONE };
 enum lh_vm_pricing { LH_VM_SPOT, LH_VM_ON_DEMAND };
 enum lh_mode { LH_MODE_REPLAY };
 
@@ -208,6 +208,8 @@ struct lh_workload {
 	struct lh_strategy_spec strategy;
 	char *compress;
 	int64_t epochs;
+	char **command; /* a program in the trainers' stead; then nothing above is set */
+	size_t n_command;
 };
 
 struct lh_pricing {
@@ -240,7 +242,7 @@ struct lh_node {
 	char *name;  /* "gc-us/0" */
 	size_t site; /* index into network.sites */
 	const struct lh_machine *machine;
-	const struct lh_profile_entry *profile;
+	const struct lh_profile_entry *profile; /* NULL, as the next, with a command */
 	const struct lh_host_cost *host;
 	int64_t micro_batch;
 };
@@ -266,9 +268,9 @@ struct lh_scenario {
 	/* resolved */
 	struct lh_node *nodes; /* rank = index; the nodes of one site stand together */
 	size_t n_nodes;
-	const struct lh_model *model;
-	json_t *resolved;     /* the whole document, every file replaced by its content */
-	struct lh_yaml *tree; /* the same as read; positions in the structs point into it */
+	const struct lh_model *model; /* NULL with a command */
+	json_t *resolved;	      /* the whole document, every file replaced by its content */
+	struct lh_yaml *tree;	      /* the same as read; positions in the structs point into it */
 };
 
 /* Whether a path holds from one site to another. */
@@ -320,14 +322,35 @@ struct lh_override {
 };
 
 /*
- * Reads a scenario: file is a path, or the id of an experiment of a suite in the catalog
- * ("A-8-cv"). catalog_dir is the installed catalog folder. All that is wrong goes to diag
+ * Reads a scenario that trains: file is a path, or the id of an experiment of a suite in the
+ * catalog ("A-8-cv"). catalog_dir is the installed catalog folder. All that is wrong goes to diag
  * (LH_EINPUT then); a file that cannot be read gives LH_EINPUT too, in err.
  * *ret_scenario is owned by the caller.
  */
 int lh_scenario_read(const char *file, const char *catalog_dir, const struct lh_override *overrides,
 		     size_t n_overrides, struct lh_scenario **ret_scenario, struct lh_diag *diag,
 		     struct lh_error *err);
+
+/* Something to run a program in, and the program. */
+struct lh_command_source {
+	const char *file; /* a scenario, an experiment, or a network file (or its name alone) */
+	const char *catalog_dir;
+	const struct lh_override *overrides;
+	size_t n_overrides;
+	char *const *command; /* ends with NULL; NULL: the scenario's own */
+};
+
+/*
+ * Reads a scenario with the command as its workload. A network file becomes one: a node of
+ * machine `generic` at each of its sites. LH_EUSAGE where there is no command; as
+ * lh_scenario_read otherwise.
+ */
+int lh_scenario_read_command(const struct lh_command_source *source,
+			     struct lh_scenario **ret_scenario, struct lh_diag *diag,
+			     struct lh_error *err);
+
+/* Whether the workload is a program in the trainers' stead. */
+bool lh_scenario_has_command(const struct lh_scenario *scenario);
 
 /* The same from a resolved document (run.json's "scenario"); file names it in messages. */
 int lh_scenario_from_json(const char *file, json_t *resolved, struct lh_scenario **ret_scenario,

@@ -75,6 +75,18 @@ static const struct lh_section workload_section = {
 	LH_NO_OFFSET, workload_fields,
 };
 
+static const struct lh_field command_fields[] = {
+	{.key = "command", .type = LH_FIELD_STRINGS, .flags = REQUIRED,
+	 AT(struct lh_workload, command), COUNT(struct lh_workload, n_command),
+	 .doc = "a program and its arguments, which every node runs"},
+	END,
+};
+
+static const struct lh_section command_section = {
+	"a workload with a command", "A program that the nodes run.", sizeof(struct lh_workload),
+	LH_NO_OFFSET, NULL, LH_NO_OFFSET, command_fields,
+};
+
 static const struct lh_field data_fields[] = {
 	{.key = "store", .type = LH_FIELD_STRING, .flags = REQUIRED,
 	 AT(struct lh_data_spec, store),
@@ -116,7 +128,7 @@ static const struct lh_choice segment_kinds[] = {
 	{"mtu", LH_SEGMENTS_MTU}, {"coarse", LH_SEGMENTS_COARSE}, {NULL, 0},
 };
 static const struct lh_choice probes[] = {
-	{"short", LH_PROBE_SHORT}, {"full", LH_PROBE_FULL}, {NULL, 0},
+	{"short", LH_PROBE_SHORT}, {"full", LH_PROBE_FULL}, {"none", LH_PROBE_NONE}, {NULL, 0},
 };
 
 static const struct lh_field run_fields[] = {
@@ -133,7 +145,8 @@ static const struct lh_field run_fields[] = {
 	 .doc = "mtu: packets of the network's size; coarse: large ones, faster to emulate"},
 	{.key = "probe", .type = LH_FIELD_CHOICE, AT(struct lh_run_spec, probe),
 	 .fallback = "short", .choices = probes,
-	 .doc = "short: as long as a verdict needs; full: as the figures were measured"},
+	 .doc = "short: as long as a verdict needs; full: as the figures were measured; none: "
+		"not at all, where the workload is a command"},
 	{.key = "guest_memory", .type = LH_FIELD_SIZE,
 	 AT(struct lh_run_spec, guest_memory_bytes), .fallback = "8 GiB", .min = 268435456,
 	 .max = 1099511627776, .doc = "memory of the guest, taken as it is touched"},
@@ -176,7 +189,7 @@ static const struct lh_field scenario_fields[] = {
 	 .section = &node_section, .doc = "what stands where"},
 	{.key = "workload", .type = LH_FIELD_SECTION, .flags = REQUIRED,
 	 AT(struct lh_scenario, workload), .section = &workload_section,
-	 .doc = "what the nodes do"},
+	 .other = &command_section, .other_key = "command", .doc = "what the nodes do"},
 	{.key = "data", .type = LH_FIELD_SECTION, AT(struct lh_scenario, data),
 	 .section = &data_section, .doc = "where samples come from"},
 	{.key = "pricing", .type = LH_FIELD_SECTION, AT(struct lh_scenario, pricing),

@@ -68,7 +68,9 @@ static json_t *field_schema(const struct lh_field *f)
 	case LH_FIELD_STRINGS:
 		return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
 	case LH_FIELD_SECTION:
-		return lh_section_schema(f->section);
+		return f->other ? json_pack("{s:[o, o]}", "anyOf", lh_section_schema(f->section),
+					    lh_section_schema(f->other))
+				: lh_section_schema(f->section);
 	case LH_FIELD_LIST:
 		return json_pack("{s:s, s:o}", "type", "array", "items",
 				 lh_section_schema(f->section));

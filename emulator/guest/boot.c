@@ -16,6 +16,7 @@
 #include "core/file.h"
 #include "emulator/guest/guest.h"
 #include "emulator/guest/guest_internal.h"
+#include "emulator/guest/watch.h"
 
 enum {
 	TICK_MS = 200,
@@ -57,7 +58,8 @@ static void args_done(struct args *a)
 static void add_guest_args(struct args *a, const struct lh_guest_request *r, const char *uml_dir)
 {
 	lh_cleanup_free char *run_dir = lh_guest_encode(r->run_dir);
-	lh_cleanup_free char *trainer = lh_guest_encode(r->trainer_path);
+	lh_cleanup_free char *trainer =
+		lh_guest_encode(r->command ? LH_GUEST_NO_TRAINER : r->trainer_path);
 
 	args_add(a, strdup(r->kernel_path));
 	args_add(a, lh_strf("mem=%lldM", (long long)(r->memory_bytes / MIB)));
@@ -105,8 +107,11 @@ static void become(char *const argv[], int log_fd, pid_t parent)
 	_exit(EXEC_FAILED);
 }
 
-/* Waits for the guest to end, ticking; true when stop_fd became readable first. */
-static bool wait_or_stop(const struct lh_guest_request *r, pid_t pid)
+enum outcome { GUEST_ENDED, GUEST_TO_STOP, GUEST_STUCK };
+
+/* Waits, ticking, for the guest to end or for what ends it. */
+static enum outcome wait_or_stop(const struct lh_guest_request *r, pid_t pid,
+				 struct lh_watch *watch)
 {
 	lh_cleanup_close int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd fds[] = {{.fd = pidfd, .events = POLLIN},
@@ -116,13 +121,15 @@ static bool wait_or_stop(const struct lh_guest_request *r, pid_t pid)
 		int n = poll(fds, 2, TICK_MS);
 
 		if (n > 0 && fds[0].revents)
-			return false;
+			return GUEST_ENDED;
 		if (n > 0 && fds[1].revents)
-			return true;
+			return GUEST_TO_STOP;
 		if (pidfd < 0 &&
 		    waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 		    kill(pid, 0) < 0)
-			return false;
+			return GUEST_ENDED;
+		if (lh_watch_is_stuck(watch))
+			return GUEST_STUCK;
 		if (r->tick)
 			r->tick(r->context);
 	}
@@ -145,16 +152,32 @@ static char *log_tail(const char *log_path)
 	return text;
 }
 
+static int say_stuck(const struct lh_guest_request *r, struct lh_error *err)
+{
+	return lh_fail(err, LH_ERUN, 0,
+		       "the virtual clock stands still: the programs have computed for %.0f s and "
+		       "not one virtual second has passed. Virtual time passes only while all of "
+		       "them wait; one that spins, or polls without sleeping, stops it for good. "
+		       "Run it with --clock real; or, where it only computes for that long, allow "
+		       "more with --stuck-after",
+		       (double)r->stuck_after_ns / 1e9);
+}
+
 static int boot(const struct lh_guest_request *r, struct args *args, const char *log_path,
 		struct lh_error *err)
 {
 	lh_cleanup_close int log_fd =
 		open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+	lh_cleanup_free char *heartbeat = lh_path_join(r->run_dir, LH_GUEST_HEARTBEAT);
+	struct lh_watch watch = {.heartbeat_path = heartbeat,
+				 .limit_ns = r->virtual_clock ? r->stuck_after_ns : 0};
 	pid_t self = getpid();
-	bool stopped;
+	enum outcome outcome;
 	int status = 0;
 	pid_t pid;
 
+	if (!heartbeat)
+		return lh_fail(err, LH_ESYS, ENOMEM, "start the guest");
 	if (log_fd < 0)
 		return lh_fail(err, LH_ESYS, errno, "create %s", log_path);
 	pid = fork();
@@ -162,12 +185,15 @@ static int boot(const struct lh_guest_request *r, struct args *args, const char 
 		become(args->list, log_fd, self);
 	if (pid < 0)
 		return lh_fail(err, LH_ESYS, errno, "start the guest");
-	stopped = wait_or_stop(r, pid);
-	if (stopped)
+	watch.kernel = pid;
+	outcome = wait_or_stop(r, pid, &watch);
+	if (outcome != GUEST_ENDED)
 		kill(pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (stopped)
+	if (outcome == GUEST_STUCK)
+		return say_stuck(r, err);
+	if (outcome == GUEST_TO_STOP)
 		return lh_fail(err, LH_ESIGNAL, SIGINT, "stopped");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED)
 		return lh_fail(err, LH_EENV, 0, "cannot run the guest kernel %s", r->kernel_path);
@@ -197,7 +223,8 @@ static int explain_silence(const struct lh_guest_request *r, const char *log_pat
 int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
 {
 	lh_cleanup_free char *log_path = lh_path_join(r->run_dir, "guest.log");
-	lh_cleanup_free char *uml_dir = lh_path_join(r->run_dir, ".guest");
+	lh_cleanup_free char *uml_dir = lh_path_join(r->run_dir, LH_GUEST_FOLDER);
+	lh_cleanup_free char *command = lh_path_join(r->run_dir, LH_GUEST_COMMAND);
 	lh_cleanup_free char *verdict = lh_path_join(r->run_dir, "engine.json");
 	struct args args = {.n = 0};
 	struct lh_error ignored;
@@ -213,6 +240,8 @@ int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
 		code = lh_fail(err, LH_ERUN, 0, "the paths are too long for the guest");
 	else
 		code = lh_dir_make(uml_dir, err);
+	if (code == 0 && r->command)
+		code = lh_command_write(command, r->command, err);
 	if (code == 0)
 		code = boot(r, &args, log_path, err);
 	args_done(&args);

@@ -10,24 +10,28 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "emulator/command.h"
 
 struct lh_guest_request {
 	const char *kernel_path;  /* the guest's kernel */
 	const char *program_path; /* absolute: this program, the guest's init */
-	const char *trainer_path; /* absolute */
+	const char *trainer_path; /* absolute; not needed with a command */
 	const char *run_dir;	  /* absolute; run.json in it holds the scenario */
 	int64_t memory_bytes;
 	int64_t seed;
 	bool virtual_clock;
-	int stop_fd;		     /* readable: end the guest at once */
-	void (*tick)(void *context); /* called about every 200 ms; may be NULL */
+	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
+	int64_t stuck_after_ns;		  /* of processor time without a virtual second; 0: never */
+	int stop_fd;			  /* readable: end the guest at once */
+	void (*tick)(void *context);	  /* called about every 200 ms; may be NULL */
 	void *context;
 };
 
 /*
  * Boots the guest, which runs the scenario of run_dir, and waits until it has halted. What
  * came of the run is in run_dir/engine.json. LH_EENV: no kernel, or it cannot run here;
- * LH_ERUN: it ended without a verdict (guest.log says more); LH_ESIGNAL: stop_fd was
+ * LH_ERUN: it ended without a verdict (guest.log says more), or its clock stood still;
+ * LH_ESIGNAL: stop_fd was
  * readable. No process of the guest outlives the call, nor this process.
  */
 int lh_guest_run(const struct lh_guest_request *request, struct lh_error *err);

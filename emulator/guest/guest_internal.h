@@ -3,6 +3,16 @@
 #ifndef LH_EMULATOR_GUEST_INTERNAL_H
 #define LH_EMULATOR_GUEST_INTERNAL_H
 
+/* In the run's folder: what is there only while the guest runs. */
+#define LH_GUEST_FOLDER ".guest"
+/* ... what a program is started with; see command.h. */
+#define LH_GUEST_COMMAND LH_GUEST_FOLDER "/command.json"
+/* ... grows every virtual second. */
+#define LH_GUEST_HEARTBEAT LH_GUEST_FOLDER "/heartbeat"
+
+/* The word for a trainer where there is none: a command runs. */
+#define LH_GUEST_NO_TRAINER "-"
+
 /* The last word that the guest's init is given: which clock it runs by. */
 #define LH_GUEST_VIRTUAL "virtual"
 #define LH_GUEST_REAL "real"

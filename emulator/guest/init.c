@@ -21,8 +21,8 @@
 
 enum { ARGS_EXPECTED = 5, START_S = 10 };
 
-/* A folder that every Linux has and that nothing here needs. */
-#define OUR_FOLDER "/mnt"
+/* In the guest's own file system of devices, where no program's files are. */
+#define OUR_FOLDER "/dev/longhaul"
 #define OUR_RUN_DIR OUR_FOLDER "/run"
 #define OUR_TRAINER OUR_FOLDER "/longhaul-trainer"
 
@@ -38,6 +38,22 @@ static const struct mount_point mount_points[] = {
 	{NULL, NULL},
 };
 
+/* What programs expect below /dev. */
+static const struct mount_point dev_mount_points[] = {
+	{"devpts", "/dev/pts"},
+	{"tmpfs", "/dev/shm"},
+	{NULL, NULL},
+};
+
+static const struct {
+	const char *to;
+	const char *path;
+} dev_links[] = {
+	{"/proc/self/fd", "/dev/fd"},	    {"/proc/self/fd/0", "/dev/stdin"},
+	{"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"},
+	{"/dev/pts/ptmx", "/dev/ptmx"},
+};
+
 static int mount_all(struct lh_error *err)
 {
 	/* the time of an access to a fresh file would wake the writeback of a shared folder,
@@ -47,6 +63,23 @@ static int mount_all(struct lh_error *err)
 	for (const struct mount_point *m = mount_points; m->type; m++)
 		if (mount("none", m->path, m->type, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 			return lh_fail(err, LH_ESYS, errno, "mount %s on %s", m->type, m->path);
+	return 0;
+}
+
+/* Completes /dev for programs of any kind. */
+static int complete_dev(struct lh_error *err)
+{
+	for (const struct mount_point *m = dev_mount_points; m->type; m++) {
+		if (mkdir(m->path, 0755) < 0 && errno != EEXIST)
+			return lh_fail(err, LH_ESYS, errno, "make %s", m->path);
+		if (mount("none", m->path, m->type, MS_NOSUID,
+			  strcmp(m->type, "devpts") == 0 ? "ptmxmode=666" : "mode=1777") < 0)
+			return lh_fail(err, LH_ESYS, errno, "mount %s on %s", m->type, m->path);
+	}
+	unlink("/dev/ptmx");
+	for (size_t i = 0; i < sizeof(dev_links) / sizeof(dev_links[0]); i++)
+		if (symlink(dev_links[i].to, dev_links[i].path) < 0 && errno != EEXIST)
+			return lh_fail(err, LH_ESYS, errno, "link %s", dev_links[i].path);
 	return 0;
 }
 
@@ -65,22 +98,48 @@ static int bind_to(int fd, const char *target, struct lh_error *err)
 	return 0;
 }
 
-static int bind_all(const char *run_dir, const char *trainer, struct lh_error *err)
+static int bind_trainer(const char *trainer, struct lh_error *err)
+{
+	lh_cleanup_close int trainer_fd = open(trainer, O_PATH | O_CLOEXEC);
+	lh_cleanup_close int file = open(OUR_TRAINER, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
+
+	if (trainer_fd < 0)
+		return lh_fail(err, LH_ESYS, errno, "open %s", trainer);
+	if (file < 0)
+		return lh_fail(err, LH_ESYS, errno, "prepare " OUR_TRAINER);
+	return bind_to(trainer_fd, OUR_TRAINER, err);
+}
+
+static int bind_run_dir(const char *run_dir, struct lh_error *err)
 {
 	lh_cleanup_close int run_fd = open(run_dir, O_PATH | O_CLOEXEC);
-	lh_cleanup_close int trainer_fd = open(trainer, O_PATH | O_CLOEXEC);
-	lh_cleanup_close int file = -1;
+
+	if (run_fd < 0)
+		return lh_fail(err, LH_ESYS, errno, "open %s", run_dir);
+	if (mkdir(OUR_FOLDER, 0755) < 0 ||
+	    mount("none", OUR_FOLDER, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") < 0)
+		return lh_fail(err, LH_ESYS, errno, "mount tmpfs on " OUR_FOLDER);
+	if (mkdir(OUR_RUN_DIR, 0755) < 0)
+		return lh_fail(err, LH_ESYS, errno, "prepare " OUR_FOLDER);
+	return bind_to(run_fd, OUR_RUN_DIR, err);
+}
+
+/* What is to run: the trainer, or the command that waits in the run's folder. */
+static int prepare(struct lh_engine_request *request, const char *trainer,
+		   struct lh_command *command, struct lh_error *err)
+{
 	int r;
 
-	if (run_fd < 0 || trainer_fd < 0)
-		return lh_fail(err, LH_ESYS, errno, "open %s", run_fd < 0 ? run_dir : trainer);
-	if (mount("none", OUR_FOLDER, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") < 0)
-		return lh_fail(err, LH_ESYS, errno, "mount tmpfs on " OUR_FOLDER);
-	file = open(OUR_TRAINER, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
-	if (file < 0 || mkdir(OUR_RUN_DIR, 0755) < 0)
-		return lh_fail(err, LH_ESYS, errno, "prepare " OUR_FOLDER);
-	r = bind_to(run_fd, OUR_RUN_DIR, err);
-	return r < 0 ? r : bind_to(trainer_fd, OUR_TRAINER, err);
+	if (strcmp(trainer, LH_GUEST_NO_TRAINER) != 0) {
+		request->trainer_path = OUR_TRAINER;
+		return bind_trainer(trainer, err);
+	}
+	r = complete_dev(err);
+	if (r == 0)
+		r = lh_command_take(OUR_RUN_DIR "/" LH_GUEST_COMMAND, command, err);
+	request->command = command;
+	request->heartbeat_path = OUR_RUN_DIR "/" LH_GUEST_HEARTBEAT;
+	return r;
 }
 
 /* Waits for a fixed instant: whatever it took to get here does not shift what follows. */
@@ -96,14 +155,16 @@ static int run(const char *run_dir, const char *trainer, bool virtual_clock, str
 {
 	static const char path[] = OUR_RUN_DIR "/run.json";
 	lh_cleanup_json json_t *doc = NULL;
-	struct lh_engine_request request = {
-		.run_dir = OUR_RUN_DIR, .trainer_path = OUR_TRAINER, .owns_kernel = true};
+	struct lh_engine_request request = {.run_dir = OUR_RUN_DIR, .owns_kernel = true};
+	struct lh_command command = {.environment = NULL};
 	struct lh_scenario *scenario = NULL;
 	struct lh_diag diag = {0};
 	int r = mount_all(err);
 
 	if (r == 0)
-		r = bind_all(run_dir, trainer, err);
+		r = bind_run_dir(run_dir, err);
+	if (r == 0)
+		r = prepare(&request, trainer, &command, err);
 	if (r == 0)
 		r = lh_json_read(path, &doc, err);
 	if (r == 0)
@@ -117,6 +178,7 @@ static int run(const char *run_dir, const char *trainer, bool virtual_clock, str
 		wait_for_start();
 	if (r == 0)
 		r = lh_engine_run(&request, err);
+	lh_command_done(&command);
 	lh_scenario_free(scenario);
 	return r;
 }

@@ -4,7 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 
-verbs='run rerun list plot reproduce import doctor schema'
+verbs='run exec rerun list plot reproduce import doctor schema'
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
@@ -56,6 +56,17 @@ wrong() {
 	wrong run --repeat 0 "$small"
 	wrong run --repeat 1x "$small"
 	wrong run --repeat 1001 "$small"
+	wrong exec
+	wrong exec google-cloud-2023
+	wrong exec google-cloud-2023 --
+	wrong exec -- true
+	wrong exec --nonsense google-cloud-2023 -- true
+	wrong exec google-cloud-2023 other -- true
+	wrong exec --all --node gc-us/0 google-cloud-2023 -- true
+	wrong exec --time-limit 5 google-cloud-2023 -- true
+	wrong exec --stuck-after soon google-cloud-2023 -- true
+	wrong exec --set seed google-cloud-2023 -- true
+	wrong exec --node google-cloud-2023 -- true
 	wrong rerun
 	wrong rerun --seed 5 somewhere
 	wrong list two words
@@ -169,4 +180,23 @@ wrong() {
 	LONGHAUL_GUEST_KERNEL=/none/linux LONGHAUL_DATADIR=/none run -4 "$LONGHAUL" doctor
 	[[ $output == *"MISSING  catalog"*"mend:"* ]]
 	[[ $output == *"MISSING  guest kernel"*"mend:"* ]]
+}
+
+@test "a node that is not there is status 2, and the nodes that are there are told" {
+	run -2 "$LONGHAUL" exec --node gc-us/7 google-cloud-2023 -- true
+	[[ $output == *"no node 'gc-us/7'"*"gc-us/0"* ]]
+}
+
+@test "a workload with a command is for exec alone, and takes no key of training" {
+	sed '/^workload:/,/^run:/c\workload: {command: [hostname]}\nrun: {}' "$small" >command.yaml
+	run -3 "$LONGHAUL" run command.yaml
+	[[ $output == *"command.yaml"*"longhaul exec"* ]]
+	sed -i 's/{command: .*/{command: [hostname], epochs: 3}/' command.yaml
+	run -3 "$LONGHAUL" exec command.yaml
+	[[ $output == *"command.yaml:"*"workload.epochs: unknown key in a workload with a command"* ]]
+	sed -i 's/{command: .*/{command: []}/' command.yaml
+	run -3 "$LONGHAUL" exec command.yaml
+	[[ $output == *"workload.command: is empty"* ]]
+	run -3 "$LONGHAUL" run --set run.probe=none "$small"
+	[[ $output == *"run.probe: trainers run in networks that were measured"* ]]
 }

@@ -705,8 +705,9 @@ static void test_the_vm_price_of_a_site_goes_before_that_of_all(void **state)
 /* The enum of a key of the workload in the schema. */
 static json_t *words_of(json_t *schema, const char *key)
 {
-	json_t *workload = json_object_get(
-		json_object_get(json_object_get(schema, "properties"), "workload"), "properties");
+	json_t *forms = json_object_get(
+		json_object_get(json_object_get(schema, "properties"), "workload"), "anyOf");
+	json_t *workload = json_object_get(json_array_get(forms, 0), "properties");
 	json_t *field = json_object_get(workload, key);
 
 	if (!field)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the engine and what it runs share. */
+#ifndef LH_EMULATOR_ENGINE_INTERNAL_H
+#define LH_EMULATOR_ENGINE_INTERNAL_H
+
+#include <stdio.h>
+
+#include "emulator/engine.h"
+#include "emulator/network.h"
+#include "emulator/probe.h"
+#include "emulator/probe_internal.h"
+
+enum { LH_SAMPLE_NS = LH_NS_PER_S };
+
+/* A network that is up, and what runs in it. */
+struct lh_engine {
+	const struct lh_engine_request *req;
+	struct lh_plan *plan;
+	struct lh_net *net;
+	struct lh_links links;
+	FILE *counters;
+	struct lh_net_counter *last; /* what was written last, per pair */
+	struct lh_net_counter *now;
+	int64_t begin_ns; /* of what runs */
+	int64_t end_ns;
+};
+
+/* A path in the run's folder; owned by the caller. */
+char *lh_engine_path(const struct lh_engine *e, const char *name);
+
+/* Writes value, which it takes over, into the run's folder. */
+int lh_engine_write_json(const struct lh_engine *e, const char *name, json_t *value,
+			 struct lh_error *err);
+
+/* Appends the counters that moved since the last time to counters.csv. Returns how many have,
+ * or an error. */
+int lh_engine_sample(struct lh_engine *e, struct lh_error *err);
+
+/* One trainer in every node, until all have ended. LH_ERUN where one fails. */
+int lh_run_trainers(struct lh_engine *e, struct lh_error *err);
+
+/* The scenario's command in the nodes that the request names, until all have ended; writes
+ * exec.json. How the programs end is no error. */
+int lh_run_commands(struct lh_engine *e, struct lh_error *err);
+
+#endif
