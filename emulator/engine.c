@@ -210,15 +210,27 @@ static int probe(struct engine *e, struct lh_error *err)
 	return r < 0 ? r : lh_links_write(&e->links, e->plan, path, err);
 }
 
+/* Whether some path makes TCP repeat segments by what it was asked to do to packets. */
+static bool is_rough(const struct lh_plan *plan)
+{
+	size_t n = plan->n_nodes;
+
+	for (size_t i = 0; i < n * n; i++)
+		if (i / n != i % n &&
+		    (lh_plan_is_rough(&plan->paths[i]) || lh_plan_may_mislead(plan, i / n, i % n)))
+			return true;
+	return lh_plan_longest_rtt_ns(plan) >= LH_TCP_RTO_MAX_NS;
+}
+
 /* Moves what the paths' own queues and round-trip times explain out of the faults, and
  * returns it as JSON. */
 static json_t *take_explained(const struct lh_plan *plan, struct lh_net_faults *f)
 {
-	bool explained =
-		f->path_drops > 0 || (plan && lh_plan_longest_rtt_ns(plan) >= LH_TCP_RTO_MAX_NS);
-	json_t *doc = json_pack("{s:I, s:I, s:I}", "path_drops", (json_int_t)f->path_drops,
-				"retransmits", explained ? (json_int_t)f->retransmits : 0,
-				"timeouts", explained ? (json_int_t)f->timeouts : 0);
+	bool explained = f->path_drops > 0 || (plan && is_rough(plan));
+	json_t *doc = json_pack("{s:I, s:I, s:I, s:I}", "path_losses", (json_int_t)f->path_losses,
+				"path_drops", (json_int_t)f->path_drops, "retransmits",
+				explained ? (json_int_t)f->retransmits : 0, "timeouts",
+				explained ? (json_int_t)f->timeouts : 0);
 
 	if (explained)
 		f->retransmits = f->timeouts = 0;

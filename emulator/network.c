@@ -102,8 +102,8 @@ static int shape_port(struct lh_net *net, size_t to, struct lh_error *err)
 				     n->nic_down_bps / (int64_t)others, n->nic_down_bps,
 				     n->nic_burst_bytes, err);
 		if (r == 0)
-			r = lh_netem_add(net->router, port, (unsigned)from, p->delay_ns,
-					 p->bandwidth_bps, p->limit_pkts, err);
+			r = lh_netem_add(net->router, port, (unsigned)from, p,
+					 net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES, err);
 	}
 	return r < 0 ? r : lh_filter_add(net->router, port, net->bpf.classify_prog_fd, err);
 }
@@ -177,8 +177,11 @@ int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **re
 
 	if (!net)
 		return lh_fail(err, LH_ESYS, ENOMEM, "build the network");
-	*net = (struct lh_net){
-		.plan = plan, .home_ns_fd = -1, .router_ns_fd = -1, .bpf = LH_BPF_NONE};
+	*net = (struct lh_net){.plan = plan,
+			       .owns_kernel = owns_kernel,
+			       .home_ns_fd = -1,
+			       .router_ns_fd = -1,
+			       .bpf = LH_BPF_NONE};
 	net->node_ns_fds = calloc(plan->n_nodes, sizeof(*net->node_ns_fds));
 	net->port_ifindex = calloc(plan->n_nodes, sizeof(*net->port_ifindex));
 	net->pinned = json_object();

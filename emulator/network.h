@@ -45,7 +45,8 @@ int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, st
  * doing.
  */
 struct lh_net_faults {
-	uint64_t path_drops; /* by queues that a stream can overflow */
+	uint64_t path_losses; /* as often as paths were asked to lose packets */
+	uint64_t path_drops;  /* by queues that a stream can overflow */
 	uint64_t retransmits;
 	uint64_t timeouts;
 	uint64_t receive_queue_drops;
