@@ -12,6 +12,8 @@ struct lh_execution {
 	const char *out; /* the results folder; must not exist */
 	bool quiet;	 /* no progress */
 	bool figures;	 /* draw figures and the report */
+	bool verifies;	 /* prove the network; no training, no results but verify.csv and .json */
+	size_t sample;	 /* of it: pairs of nodes, 0: all */
 };
 
 /*

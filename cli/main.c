@@ -14,6 +14,8 @@
 const struct lh_verb lh_verbs[] = {
 	{"run", "SCENARIO", "run a scenario file or an experiment of a suite", lh_cmd_run},
 	{"rerun", "RUN", "repeat a run from its results folder", lh_cmd_rerun},
+	{"verify", "NETWORK|SCENARIO", "build a network and measure that it is what was asked for",
+	 lh_cmd_verify},
 	{"list", "[WORD]", "list scenarios and experiments", lh_cmd_list},
 	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
 	{"reproduce", "SUITE [ID...]", "run a suite and compare with what was published",

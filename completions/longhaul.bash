@@ -29,7 +29,7 @@ _longhaul_value_of_option() {
 	--clock) _longhaul_add_words 'virtual real' ;;
 	--probe) _longhaul_add_words 'short full' ;;
 	--out) _longhaul_add_files -d ;;
-	--set | --seed | --repeat) ;;
+	--set | --seed | --repeat | --sample) ;;
 	*) return 1 ;;
 	esac
 }
@@ -40,6 +40,7 @@ _longhaul_argument() {
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}")"
 		_longhaul_add_scenarios
 		;;
+	verify) _longhaul_add_scenarios ;;
 	rerun | plot) _longhaul_add_files -d ;;
 	reproduce)
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}" --suites)"
@@ -55,7 +56,7 @@ _longhaul() {
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_longhaul_add_words 'run rerun list plot reproduce doctor schema --help --version'
+		_longhaul_add_words 'run rerun verify list plot reproduce doctor schema --help --version'
 		return
 	fi
 	_longhaul_value_of_option "$previous" && return
@@ -66,6 +67,9 @@ _longhaul() {
 	case $verb in
 	run) _longhaul_add_words "$run_options" ;;
 	rerun) _longhaul_add_words '--out --repeat --dry-run --json --quiet --no-figures --help' ;;
+	verify)
+		_longhaul_add_words '--out --sample --set --seed --clock --backend --json --quiet --help'
+		;;
 	reproduce) _longhaul_add_words '--out --json --all --coarse --help' ;;
 	*) _longhaul_add_words '--help' ;;
 	esac

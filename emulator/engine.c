@@ -16,6 +16,7 @@
 #include "emulator/network.h"
 #include "emulator/probe.h"
 #include "emulator/probe_internal.h"
+#include "emulator/verify.h"
 
 enum {
 	SAMPLE_NS = LH_NS_PER_S,
@@ -210,6 +211,20 @@ static int probe(struct engine *e, struct lh_error *err)
 	return r < 0 ? r : lh_links_write(&e->links, e->plan, path, err);
 }
 
+/* In place of probes and trainers. */
+static int verify(struct engine *e, struct lh_error *err)
+{
+	struct lh_verdict verdict;
+	int r = lh_verify_run(e->net, e->plan, e->req->verify_sample, &verdict, err);
+
+	if (r < 0)
+		return r;
+	e->links.ok = verdict.ok;
+	r = lh_verdict_write(&verdict, e->plan, e->req->run_dir, err);
+	lh_verdict_done(&verdict);
+	return r;
+}
+
 /* Whether some path makes TCP repeat segments by what it was asked to do to packets. */
 static bool is_rough(const struct lh_plan *plan)
 {
@@ -266,7 +281,8 @@ static int write_verdict(struct engine *e, int result, const struct lh_error *wh
 		message = why->message;
 	} else if (!e->links.ok) {
 		status = "invalid";
-		message = "the network missed its target: links.csv says where";
+		message = e->req->verifies ? "the network missed its target: verify.csv says where"
+					   : "the network missed its target: links.csv says where";
 	} else if (!faultless) {
 		status = "invalid";
 		message = "packets were lost that no part of the network was asked to lose: see "
@@ -313,13 +329,16 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 		r = write_json(&e, "network.json", lh_plan_to_json(e.plan), &why);
 	if (r == 0)
 		r = lh_net_open(e.plan, request->owns_kernel, &e.net, &why);
-	if (r == 0)
+	if (r == 0 && request->verifies)
+		r = verify(&e, &why);
+	if (r == 0 && !request->verifies)
 		r = probe(&e, &why);
-	if (r == 0)
+	if (r == 0 && !request->verifies)
 		r = run_trainers(&e, &why);
 	if (e.counters && fflush(e.counters) != 0 && r == 0)
 		r = lh_fail(&why, LH_ESYS, errno, "write counters.csv");
-	if (r == 0)
+	/* a proof judges what was lost itself, before it makes queues overflow */
+	if (r == 0 && !request->verifies)
 		r = lh_net_read_faults(e.net, &faults, &why);
 	written = write_verdict(&e, r, &why, &faults, err);
 	engine_done(&e);

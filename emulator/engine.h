@@ -17,12 +17,15 @@ struct lh_engine_request {
 	const char *run_dir;	  /* absolute; exists */
 	const char *trainer_path; /* absolute: longhaul-trainer */
 	bool owns_kernel;	  /* the kernel is ours alone: the guest's */
+	bool verifies;		  /* proves the network (verify.h) in place of training in it */
+	size_t verify_sample;	  /* how many pairs of nodes; 0: all */
 };
 
 /*
- * Runs. Files in run_dir: network.json, links.csv, trainer.json, events/, counters.csv,
- * engine.json (written last; see docs/formats.md). Returns 0 where engine.json says what
- * came of it (done, failed or invalid), or an error where not even that could be written.
+ * Runs. Files in run_dir (with verifies network.json, verify.csv, verify.json, engine.json):
+ * network.json, links.csv, trainer.json, events/, counters.csv, engine.json (written last; see
+ * docs/formats.md). Returns 0 where engine.json says what came of it (done, failed or invalid), or
+ * an error where not even that could be written.
  */
 int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err);
 

@@ -4,7 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 
-verbs='run rerun list plot reproduce doctor schema'
+verbs='run rerun verify list plot reproduce doctor schema'
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
