@@ -23,6 +23,7 @@ extern const struct lh_verb lh_verbs[];
 int lh_cmd_run(int argc, char **argv);
 int lh_cmd_exec(int argc, char **argv);
 int lh_cmd_rerun(int argc, char **argv);
+int lh_cmd_verify(int argc, char **argv);
 int lh_cmd_list(int argc, char **argv);
 int lh_cmd_plot(int argc, char **argv);
 int lh_cmd_reproduce(int argc, char **argv);

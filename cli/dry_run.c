@@ -94,6 +94,64 @@ static void print_paths(const struct lh_plan *plan)
 		}
 }
 
+/* Sets text to what is random on a path. */
+static void describe_randomness(const struct lh_path_spec *s, const struct lh_jitter_table *jitter,
+				char *text, size_t n_text)
+{
+	static const char *const names[] = {
+		[LH_JITTER_NORMAL] = "normal",
+		[LH_JITTER_PARETO] = "pareto",
+		[LH_JITTER_PARETONORMAL] = "paretonormal",
+		[LH_JITTER_UNIFORM] = "uniform",
+	};
+	const struct {
+		const char *name;
+		double ratio;
+	} shares[] = {{"loss", s->loss_ratio},
+		      {"duplicate", s->duplicate_ratio},
+		      {"corrupt", s->corrupt_ratio},
+		      {"reorder", s->reorder_ratio}};
+	size_t used = 0;
+	char sd[CELL];
+
+	text[0] = '\0';
+	if (jitter)
+		used += (size_t)snprintf(
+			text, n_text, "jitter %s %s",
+			lh_unit_format_short(LH_UNIT_DURATION, (int64_t)(jitter->sd_ns + 0.5), sd,
+					     CELL),
+			s->n_jitter_samples ? "as sampled" : names[s->jitter_distribution]);
+	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+		if (shares[i].ratio > 0 && used < n_text)
+			used += (size_t)snprintf(text + used, n_text - used, "%s%s %g %%",
+						 used ? ", " : "", shares[i].name,
+						 100 * shares[i].ratio);
+	if (s->loss_burst_pkts > 0 && used < n_text)
+		snprintf(text + used, n_text - used, ", %g packets a burst", s->loss_burst_pkts);
+}
+
+/* What is random, path by path; nothing where nothing is. */
+static void print_randomness(const struct lh_plan *plan)
+{
+	const struct lh_network *net = &plan->scenario->network;
+	bool has_head = false;
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		for (size_t j = 0; j < plan->n_nodes; j++) {
+			const struct lh_plan_path *p = lh_plan_path_at(plan, i, j);
+			char text[160];
+
+			if (i == j || !p->seed || is_repeated(plan, i, j))
+				continue;
+			if (!has_head)
+				printf("\n%-14s %-14s %s\n", "from", "to", "random");
+			has_head = true;
+			describe_randomness(p->spec, p->jitter, text, sizeof(text));
+			printf("%-14s %-14s %s\n", net->sites[plan->nodes[i].site].name,
+			       net->sites[plan->nodes[j].site].name, text);
+		}
+}
+
 static void print_settings(const struct lh_plan *plan)
 {
 	const struct lh_tcp *tcp = plan->nodes[0].tcp;
@@ -125,6 +183,7 @@ int lh_dry_run(const struct lh_scenario *sc, bool json)
 		print_workload(sc);
 		print_nodes(plan);
 		print_paths(plan);
+		print_randomness(plan);
 		print_settings(plan);
 	}
 	lh_plan_free(plan);

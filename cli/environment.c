@@ -160,6 +160,8 @@ int lh_cli_guest_kernel(char **ret_path, struct lh_error *err)
 /* In a child: tries netem on the loopback link of a new namespace. */
 static int try_netem(struct lh_error *err)
 {
+	const struct lh_plan_path path = {
+		.delay_ns = 1000000, .bandwidth_bps = 1000000, .limit_pkts = 1000};
 	struct lh_nl *nl = NULL;
 	int fd = -1;
 	int r = lh_netns_create(&fd, err);
@@ -171,7 +173,7 @@ static int try_netem(struct lh_error *err)
 	if (r == 0)
 		r = lh_htb_class_add(nl, 1, 0, 1000000, 1000000, 65536, err);
 	if (r == 0)
-		r = lh_netem_add(nl, 1, 0, 1000000, 1000000, 1000, err);
+		r = lh_netem_add(nl, 1, 0, &path, 0, err);
 	lh_nl_close(nl);
 	if (fd >= 0)
 		close(fd);

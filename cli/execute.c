@@ -95,6 +95,8 @@ static int write_run_json(const struct run *run, const char *status, struct lh_e
 
 	if (!path || !doc)
 		return lh_fail(err, LH_ESYS, ENOMEM, "write run.json");
+	if (run->ex->verifies)
+		json_object_set_new(doc, "verify", json_integer((json_int_t)run->ex->sample));
 	return lh_json_write(path, doc, err);
 }
 
@@ -150,10 +152,14 @@ static void take_signal(struct run *run)
 /* On the host: the engine in a child, so that all that it holds ends with it. */
 static int run_on_host(struct run *run, struct lh_error *err)
 {
-	struct lh_engine_request request = {.scenario = run->ex->scenario,
-					    .run_dir = run->dir,
-					    .trainer_path = run->trainer,
-					    .command = run->ex->command};
+	struct lh_engine_request request = {
+		.scenario = run->ex->scenario,
+		.run_dir = run->dir,
+		.trainer_path = run->trainer,
+		.command = run->ex->command,
+		.verifies = run->ex->verifies,
+		.verify_sample = run->ex->sample,
+	};
 	pid_t self = getpid();
 	pid_t pid = fork();
 	lh_cleanup_close int pidfd = -1;
@@ -288,6 +294,32 @@ static const char *status_name(int outcome)
 	}
 }
 
+/* Puts a finished folder in its place. */
+static int move_folder(const struct run *run, struct lh_error *err)
+{
+	int r = write_wall_json(run, err);
+
+	if (r == 0 && rename(run->dir, run->ex->out) < 0)
+		r = lh_fail(err, LH_ESYS, errno, "rename %s to %s", run->dir, run->ex->out);
+	return r;
+}
+
+/* The same for a proof: it is kept where there is a verdict. */
+static int finish_proof(struct run *run, int outcome, struct lh_error *err)
+{
+	struct lh_error why = *err;
+	int r;
+
+	if (outcome < 0 && outcome != LH_EMEASURE)
+		return outcome;
+	r = write_run_json(run, status_name(outcome), err);
+	if (r == 0)
+		r = move_folder(run, err);
+	if (r == 0)
+		*err = why;
+	return r < 0 ? r : outcome;
+}
+
 /* Everything after the backend has ended with `outcome`; returns what the run comes to. */
 static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 		  bool *ret_has_results, struct lh_error *err)
@@ -295,6 +327,8 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 	struct lh_error collect_err = {0};
 	int r = 0;
 
+	if (run->ex->verifies)
+		return finish_proof(run, outcome, err);
 	if (outcome != LH_EENV)
 		r = lh_collect_run(run->dir, run->ex->scenario, ret_results, &collect_err);
 	if (r < 0 || outcome == LH_EENV) {
@@ -309,10 +343,7 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 	if (r == 0 && run->ex->figures)
 		r = draw(run, ret_results, &collect_err);
 	if (r == 0)
-		r = write_wall_json(run, &collect_err);
-	if (r == 0 && rename(run->dir, run->ex->out) < 0)
-		r = lh_fail(&collect_err, LH_ESYS, errno, "rename %s to %s", run->dir,
-			    run->ex->out);
+		r = move_folder(run, &collect_err);
 	if (r < 0 && outcome == 0) {
 		*err = collect_err;
 		outcome = r;

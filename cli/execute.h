@@ -17,6 +17,8 @@ struct lh_execution {
 	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
 	int64_t stuck_after_ns;		  /* of a command; see guest.h */
 	bool keeps;			  /* of a command: its files stay under out */
+	bool verifies; /* prove the network; no training, only verify.csv, .json */
+	size_t sample; /* of it: pairs of nodes, 0: all */
 };
 
 /*

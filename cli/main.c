@@ -17,6 +17,8 @@ const struct lh_verb lh_verbs[] = {
 	{"exec", "NETWORK -- CMD...", "run any program in nodes of a network or scenario",
 	 lh_cmd_exec},
 	{"rerun", "RUN", "repeat a run from its results folder", lh_cmd_rerun},
+	{"verify", "NETWORK|SCENARIO", "build a network and measure that it is what was asked for",
+	 lh_cmd_verify},
 	{"list", "[WORD]", "list scenarios and experiments", lh_cmd_list},
 	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
 	{"reproduce", "SUITE [ID...]", "run a suite and compare with what was published",

@@ -33,7 +33,7 @@ _longhaul_value_of_option() {
 	--sites) _longhaul_add_files -f ;;
 	--out) _longhaul_add_files -d ;;
 	--about | --bandwidth | --duration | --from | --mtu | --name | --provider | --site | --streams | --to | --unit) ;;
-	--set | --seed | --repeat | --node | --time-limit | --stuck-after) ;;
+	--set | --seed | --repeat | --node | --time-limit | --stuck-after | --sample) ;;
 	*) return 1 ;;
 	esac
 }
@@ -48,6 +48,7 @@ _longhaul_argument() {
 	exec)
 		_longhaul_add_scenarios
 		;;
+	verify) _longhaul_add_scenarios ;;
 	rerun | plot) _longhaul_add_files -d ;;
 	reproduce)
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}" --suites)"
@@ -63,7 +64,7 @@ _longhaul() {
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_longhaul_add_words 'run exec rerun list plot reproduce import doctor schema --help --version'
+		_longhaul_add_words 'run exec rerun verify list plot reproduce import doctor schema --help --version'
 		return
 	fi
 	_longhaul_value_of_option "$previous" && return
@@ -81,6 +82,9 @@ _longhaul() {
 	import)
 		_longhaul_add_words '--site --from --to --unit --streams --duration --sites --provider --continent
 			--name --about --mtu --assume --bandwidth --jitter --out --help'
+		;;
+	verify)
+		_longhaul_add_words '--out --sample --set --seed --clock --backend --json --quiet --help'
 		;;
 	reproduce) _longhaul_add_words '--out --json --all --coarse --help' ;;
 	*) _longhaul_add_words '--help' ;;

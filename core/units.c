@@ -214,6 +214,37 @@ int lh_byte_price_parse(const char *text, struct lh_byte_price *ret_price, char 
 	return 0;
 }
 
+int lh_queue_parse(const char *text, struct lh_queue_size *ret, char *why, size_t n_why)
+{
+	static const struct {
+		const char *name;
+		enum lh_queue_unit unit;
+		int64_t factor;
+	} own[] = {{"packets", LH_QUEUE_PACKETS, 1},
+		   {"packet", LH_QUEUE_PACKETS, 1},
+		   {"BDP", LH_QUEUE_BDP, 1000}};
+	struct decimal d;
+	const char *unit = decimal_read(text, &d, why, n_why);
+
+	if (!unit)
+		return -1;
+	unit = skip_space(unit);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		if (strcmp(unit, own[i].name) != 0)
+			continue;
+		ret->unit = own[i].unit;
+		if (decimal_scale(&d, own[i].factor, &ret->amount) == 0)
+			return 0;
+		snprintf(why, n_why, "is too large");
+		return -1;
+	}
+	ret->unit = LH_QUEUE_BYTES;
+	if (*unit && lh_unit_parse(LH_UNIT_SIZE, text, &ret->amount, why, n_why) == 0)
+		return 0;
+	ret->unit = LH_QUEUE_TIME;
+	return lh_unit_parse(LH_UNIT_DURATION, text, &ret->amount, why, n_why);
+}
+
 int lh_ratio_parse(const char *text, double *ret_ratio, char *why, size_t n_why)
 {
 	struct decimal d;

@@ -38,6 +38,20 @@ int lh_byte_price_parse(const char *text, struct lh_byte_price *ret_price, char 
 /* Parses a share: "5 %" or a number from 0 to 1 such as "0.05". Returns 0, or -1 with why. */
 int lh_ratio_parse(const char *text, double *ret_ratio, char *why, size_t n_why);
 
+/* A queue's length, in one of the ways to say it. */
+struct lh_queue_size {
+	enum lh_queue_unit {
+		LH_QUEUE_TIME,	  /* ns at the path's bandwidth */
+		LH_QUEUE_BYTES,	  /* of whole packets, headers included */
+		LH_QUEUE_PACKETS, /* full ones */
+		LH_QUEUE_BDP,	  /* thousandths of bandwidth x round-trip time */
+	} unit;
+	int64_t amount;
+};
+
+/* Parses "50 ms", "1 MB", "1000 packets" or "1 BDP". Returns 0, or -1 with why. */
+int lh_queue_parse(const char *text, struct lh_queue_size *ret_queue, char *why, size_t n_why);
+
 /* Writes value with a fitting unit ("103.1 ms", "210 Mbit/s", "6 MiB"), exactly: what it
  * writes parses back to the same value. Returns buf. */
 char *lh_unit_format(enum lh_unit_kind kind, int64_t value, char *buf, size_t n_buf);

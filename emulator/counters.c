@@ -2,6 +2,7 @@
 /* Reading a running network: what was set, what it passed on, what it lost. See network.h. */
 #include <inttypes.h>
 #include <linux/pkt_sched.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "emulator/proc.h"
 #include "emulator/qdisc.h"
 
-enum { PROC_FILE_MAX_BYTES = 1 << 20 };
+enum { PROC_FILE_MAX_BYTES = 1 << 20, LOSS_SDS = 6 };
 
 /* The node behind a port of the router, or -1. */
 static long node_of_port(const struct lh_net *net, int ifindex)
@@ -46,6 +47,30 @@ struct read_back {
 	size_t n_seen;
 };
 
+static int compare_randomness(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from,
+			      size_t to, struct lh_error *err)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(net->plan, from, to);
+	const struct lh_plan_chances *held = &s->chances, *asked = &p->chances;
+
+	/* before Linux 6.6 the kernel takes a seed and forgets it: it does not say one then */
+	if (held->loss == asked->loss && held->burst_in == asked->burst_in &&
+	    held->burst_out == asked->burst_out && held->duplicate == asked->duplicate &&
+	    held->corrupt == asked->corrupt && held->reorder == asked->reorder &&
+	    s->gap == (asked->reorder ? 1 : 0) && !s->good_loss && !s->bad_pass &&
+	    (!p->seed || s->seed == p->seed || (!s->seed && !net->owns_kernel)))
+		return 0;
+	return lh_fail(err, LH_ESYS, 0,
+		       "netem from %s to %s holds chances of %" PRIu32 ", %" PRIu32 " and %" PRIu32
+		       ", %" PRIu32 ", %" PRIu32 ", %" PRIu32 " in 2^32 (loss, bursts, duplicate, "
+		       "corrupt, reorder) and the seed %" PRIu64 "; asked for %" PRIu32 ", %" PRIu32
+		       " and %" PRIu32 ", %" PRIu32 ", %" PRIu32 ", %" PRIu32 ", %" PRIu64,
+		       net->plan->nodes[from].name, net->plan->nodes[to].name, held->loss,
+		       held->burst_in, held->burst_out, held->duplicate, held->corrupt,
+		       held->reorder, s->seed, asked->loss, asked->burst_in, asked->burst_out,
+		       asked->duplicate, asked->corrupt, asked->reorder, p->seed);
+}
+
 static int compare_netem(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
 {
 	struct read_back *rb = context;
@@ -56,9 +81,9 @@ static int compare_netem(const struct lh_qdisc_state *s, void *context, struct l
 		return 0;
 	rb->n_netem++;
 	p = lh_plan_path_at(rb->net->plan, from, to);
-	if (s->delay_ns == p->delay_ns && s->jitter_ns == 0 && s->limit == p->limit_pkts &&
-	    s->rate_bytes_per_s == lh_rate_to_kernel(p->bandwidth_bps))
-		return 0;
+	if (s->delay_ns == p->delay_ns && s->jitter_ns == (p->jitter ? p->jitter->sigma_ns : 0) &&
+	    s->limit == p->limit_pkts && s->rate_bytes_per_s == lh_rate_to_kernel(p->bandwidth_bps))
+		return compare_randomness(rb->net, s, from, to, err);
 	return lh_fail(err, LH_ESYS, 0,
 		       "netem from %s to %s holds %" PRId64 " ns, %" PRId64 " B/s, %" PRIu32
 		       " packets; asked for %" PRId64 ", %" PRId64 ", %" PRIu32,
@@ -185,8 +210,8 @@ int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, st
 }
 
 /* Whether something on the way from or to a node explains that its TCP repeated itself or
- * timed out: a queue that overflowed or that can more than double a round trip, or a round
- * trip beyond the longest time-out. */
+ * timed out: what the path was asked to do to packets, a queue that overflowed or that can
+ * more than double a round trip, or a round trip beyond the longest time-out. */
 static bool is_explained(const struct lh_net *net, const struct lh_net_counter *counters, size_t i)
 {
 	const struct lh_plan *plan = net->plan;
@@ -195,7 +220,10 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 		if (i == j)
 			continue;
 		if (lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||
-		    lh_plan_rtt_ns(plan, i, j) >= LH_TCP_RTO_MAX_NS)
+		    lh_plan_rtt_ns(plan, i, j) >= LH_TCP_RTO_MAX_NS ||
+		    lh_plan_is_rough(lh_plan_path_at(plan, i, j)) ||
+		    lh_plan_is_rough(lh_plan_path_at(plan, j, i)) ||
+		    lh_plan_may_mislead(plan, i, j) || lh_plan_may_mislead(plan, j, i))
 			return true;
 		if ((lh_plan_may_drop(plan, i, j) &&
 		     counters[i * plan->n_nodes + j].dropped_packets) ||
@@ -243,6 +271,42 @@ static int read_softnet(uint64_t *ret_drops, struct lh_error *err)
 	return r;
 }
 
+/* Share of packets that a path loses by itself, and how much more its number varies than that
+ * of independent losses. */
+static double loss_ratio(const struct lh_plan_chances *c, double *ret_spread)
+{
+	double in = c->burst_in / 0x1p32, out = c->burst_out / 0x1p32;
+
+	*ret_spread = 1;
+	if (!c->burst_in)
+		return c->loss / 0x1p32;
+	*ret_spread = (2 - in - out) / (in + out);
+	return in / (in + out);
+}
+
+/*
+ * Takes the drops of one path apart. netem counts what it loses by chance and what its queue
+ * has no room for in one number: up to six standard deviations above what was asked for, all
+ * are losses; beyond, what was asked for is.
+ */
+static void sort_drops(const struct lh_plan *plan, size_t from, size_t to,
+		       const struct lh_net_counter *c, struct lh_net_faults *f)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+	double offered = (double)(c->wire_packets + c->dropped_packets);
+	double spread, ratio = loss_ratio(&p->chances, &spread);
+	double sd = sqrt(offered * ratio * (1 - ratio) * spread) + (ratio > 0 ? spread : 0);
+	uint64_t lost = c->dropped_packets;
+
+	if ((double)lost > offered * ratio + LOSS_SDS * sd)
+		lost = (uint64_t)(offered * ratio);
+	f->path_losses += lost;
+	if (lh_plan_may_drop(plan, from, to))
+		f->path_drops += c->dropped_packets - lost;
+	else
+		f->qdisc_drops += c->dropped_packets - lost;
+}
+
 int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, struct lh_error *err)
 {
 	size_t n = net->plan->n_nodes;
@@ -254,12 +318,9 @@ int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, str
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n * n; i++) {
-		if (i / n != i % n && lh_plan_may_drop(net->plan, i / n, i % n))
-			f.path_drops += counters[i].dropped_packets;
-		else
-			f.qdisc_drops += counters[i].dropped_packets;
-	}
+	for (size_t i = 0; i < n * n; i++)
+		if (i / n != i % n)
+			sort_drops(net->plan, i / n, i % n, &counters[i], &f);
 	f.unclassified_packets = sample.unclassified;
 	r = read_softnet(&f.softnet_drops, err);
 	for (size_t i = 0; i < n && r == 0; i++)

@@ -3,6 +3,7 @@
 #include "emulator/link.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -10,8 +11,15 @@
 #include <linux/veth.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "core/cleanup.h"
 #include "emulator/plan.h"
+
+enum { LINK_PAUSE_NS = 10000000, LINK_PAUSES = 1000 };
 
 /* The attributes that both ends of a veth pair have. */
 static int put_end(struct nl_msg *msg, const char *name, const uint8_t mac[6], uint32_t mtu_bytes)
@@ -63,6 +71,29 @@ int lh_link_up(struct lh_nl *nl, int ifindex, struct lh_error *err)
 
 	return lh_nl_request(nl, lh_nl_new(RTM_NEWLINK, 0, &header, sizeof(header)),
 			     "bring a link up", err);
+}
+
+int lh_link_wait(struct lh_nl *nl, int ifindex, const char *name, struct lh_error *err)
+{
+	const struct timespec pause = {0, LINK_PAUSE_NS};
+	struct ifinfomsg header = {.ifi_family = AF_UNSPEC, .ifi_index = ifindex};
+	lh_cleanup_close int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {0};
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	for (int i = 0; i < LINK_PAUSES; i++) {
+		int r = lh_nl_request(nl, lh_nl_new(RTM_GETLINK, 0, &header, sizeof(header)),
+				      "ask for a link", err);
+
+		if (r < 0)
+			return r;
+		if (ioctl(sock, SIOCGIFFLAGS, &request) < 0)
+			return lh_fail(err, LH_ESYS, errno, "ask for the state of link %s", name);
+		if (request.ifr_flags & IFF_RUNNING)
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	return lh_fail(err, LH_ESYS, 0, "link %s does not come up", name);
 }
 
 int lh_address_add(struct lh_nl *nl, int ifindex, uint32_t address, struct lh_error *err)

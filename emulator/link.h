@@ -15,6 +15,14 @@ int lh_veth_add(struct lh_nl *nl, const char *name, const uint8_t mac[6], const 
 /* Brings a link up. */
 int lh_link_up(struct lh_nl *nl, int ifindex, struct lh_error *err);
 
+/*
+ * Waits until a link of the namespace of nl (the calling thread's, too) really sends. A link whose
+ * other end has come up throws packets away, uncounted, until a worker of the kernel has seen to
+ * it, and that takes a hundred links a second. To ask about a link makes newer kernels (6.9) see to
+ * it at once.
+ */
+int lh_link_wait(struct lh_nl *nl, int ifindex, const char *name, struct lh_error *err);
+
 /* Gives a link the address with a /32 prefix (IPv4, host byte order). */
 int lh_address_add(struct lh_nl *nl, int ifindex, uint32_t address, struct lh_error *err);
 

@@ -102,8 +102,8 @@ static int shape_port(struct lh_net *net, size_t to, struct lh_error *err)
 				     n->nic_down_bps / (int64_t)others, n->nic_down_bps,
 				     n->nic_burst_bytes, err);
 		if (r == 0)
-			r = lh_netem_add(net->router, port, (unsigned)from, p->delay_ns,
-					 p->bandwidth_bps, p->limit_pkts, err);
+			r = lh_netem_add(net->router, port, (unsigned)from, p,
+					 net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES, err);
 	}
 	return r < 0 ? r : lh_filter_add(net->router, port, net->bpf.classify_prog_fd, err);
 }
@@ -131,6 +131,33 @@ static int set_up_port(struct lh_net *net, size_t i, struct lh_error *err)
 	return r < 0 ? lh_error_prefix(err, "port of node %s", net->plan->nodes[i].name) : 0;
 }
 
+/* All links carry packets: none is lost before the first queue. */
+static int wait_for_links(struct lh_net *net, struct lh_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++) {
+		struct lh_nl *nl = NULL;
+		int link = -1;
+		char port[IFNAMSIZ];
+
+		snprintf(port, sizeof(port), "port%u", (unsigned)i);
+		r = lh_link_wait(net->router, net->port_ifindex[i], port, err);
+		if (r == 0)
+			r = lh_net_enter(net, i, err);
+		if (r == 0)
+			r = lh_nl_open(&nl, err);
+		if (r == 0)
+			r = link = ifindex_of("eth0", err);
+		if (r >= 0)
+			r = lh_link_wait(nl, link, "eth0", err);
+		lh_nl_close(nl);
+		if (r == 0)
+			r = lh_netns_enter(net->router_ns_fd, err);
+	}
+	return r;
+}
+
 static int build(struct lh_net *net, bool owns_kernel, struct lh_error *err)
 {
 	int r = lh_netns_open_current(&net->home_ns_fd, err);
@@ -156,6 +183,8 @@ static int build(struct lh_net *net, bool owns_kernel, struct lh_error *err)
 	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++)
 		r = set_up_port(net, i, err);
 	if (r == 0)
+		r = wait_for_links(net, err);
+	if (r == 0)
 		r = lh_net_read_back(net, err);
 	return r;
 }
@@ -177,8 +206,11 @@ int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **re
 
 	if (!net)
 		return lh_fail(err, LH_ESYS, ENOMEM, "build the network");
-	*net = (struct lh_net){
-		.plan = plan, .home_ns_fd = -1, .router_ns_fd = -1, .bpf = LH_BPF_NONE};
+	*net = (struct lh_net){.plan = plan,
+			       .owns_kernel = owns_kernel,
+			       .home_ns_fd = -1,
+			       .router_ns_fd = -1,
+			       .bpf = LH_BPF_NONE};
 	net->node_ns_fds = calloc(plan->n_nodes, sizeof(*net->node_ns_fds));
 	net->port_ifindex = calloc(plan->n_nodes, sizeof(*net->port_ifindex));
 	net->pinned = json_object();

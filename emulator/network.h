@@ -45,7 +45,8 @@ int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, st
  * round trip, or by a round trip beyond TCP's longest time-out.
  */
 struct lh_net_faults {
-	uint64_t path_drops; /* by queues that a stream can overflow */
+	uint64_t path_losses; /* as often as paths were asked to lose packets */
+	uint64_t path_drops;  /* by queues that a stream can overflow */
 	uint64_t path_retransmits;
 	uint64_t path_timeouts;
 	uint64_t retransmits;

@@ -9,6 +9,7 @@
 
 struct lh_net {
 	const struct lh_plan *plan;
+	bool owns_kernel;
 	int home_ns_fd;
 	int router_ns_fd;
 	struct lh_nl *router; /* netlink into the router's namespace */

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RECEIVE_BYTES = 65536, BUFFER_BYTES = 4 << 20 };
+enum { MESSAGE_BYTES = 16384, RECEIVE_BYTES = 65536, BUFFER_BYTES = 4 << 20 };
 
 struct lh_nl {
 	struct nl_sock *sock;
@@ -51,7 +51,13 @@ void lh_nl_close(struct lh_nl *nl)
 
 struct nl_msg *lh_nl_new(int type, int flags, const void *header, size_t size)
 {
-	struct nl_msg *msg = nlmsg_alloc_simple(type, flags);
+	/* libnl's own size, a page, does not hold a table of delays */
+	struct nl_msg *msg = nlmsg_alloc_size(MESSAGE_BYTES);
+
+	if (msg && !nlmsg_put(msg, NL_AUTO_PORT, NL_AUTO_SEQ, type, 0, flags)) {
+		nlmsg_free(msg);
+		return NULL;
+	}
 
 	if (msg && nlmsg_append(msg, (void *)header, size, NLMSG_ALIGNTO) < 0) {
 		nlmsg_free(msg);

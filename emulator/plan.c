@@ -3,9 +3,14 @@
 #include "emulator/plan.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/rng.h"
+
+static const int64_t QUEUE_MAX_NS = INT64_C(3600000000000);
+static const int64_t TCP_RTO_MIN_NS = 200000000;		 /* Linux's shortest time-out */
 static const uint32_t first_address = 10u << 24 | 64u << 16 | 1; /* 10.64.0.1 */
 
 enum {
@@ -15,6 +20,7 @@ enum {
 	NIC_QUEUE_NS = 100000000,
 	INITIAL_WINDOW_SEGMENTS = 10, /* RFC 6928 and Linux */
 	PAGE_BYTES = 4096,
+	SEGMENTS_PER_ACK = 2,
 	BURST_NS = 1000000,
 	BURST_SEGMENTS_MIN = 2,	 /* Linux's default of tcp_min_tso_segs */
 	BURST_SEGMENTS_MAX = 45, /* 64 KiB at the usual segment size */
@@ -95,6 +101,9 @@ int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
 	double buffer;
 
 	/* after a loss CUBIC keeps 0.7 of its window: a shorter queue than this runs empty */
+	if (lh_plan_is_rough(p) || lh_plan_is_rough(lh_plan_path_at(plan, to, from)) || p->jitter ||
+	    lh_plan_path_at(plan, to, from)->jitter)
+		return -1;
 	if (lh_plan_may_drop(plan, from, to) && p->queue_ns < lh_plan_rtt_ns(plan, from, to) / 2)
 		return -1;
 	if (plan->nodes[from].nic_up_bps < slowest)
@@ -134,6 +143,108 @@ static void plan_node(struct lh_plan *plan, size_t i)
 	n->tcp = &m->tcp;
 }
 
+bool lh_plan_is_rough(const struct lh_plan_path *p)
+{
+	const struct lh_plan_chances *c = &p->chances;
+
+	return c->loss || c->burst_in || c->duplicate || c->corrupt || c->reorder;
+}
+
+bool lh_plan_may_mislead(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_jitter_table *j = lh_plan_path_at(plan, from, to)->jitter;
+	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
+
+	return j && j->highest_ns - j->lowest_ns > (rtt < TCP_RTO_MIN_NS ? rtt : TCP_RTO_MIN_NS);
+}
+
+/* A share as netem compares it: with 32 random bits. */
+static uint32_t chance_of(double ratio)
+{
+	return ratio > 0 ? to_u32(ratio * 0x1p32 + 0.5) : 0;
+}
+
+/*
+ * Losses in bursts are Gilbert's: a packet in the bad state is lost, one in the good state
+ * passes, and the state may change after each. The bad state lasts 1/r packets, the good one
+ * 1/p, so that p / (p + r) of all are lost.
+ */
+static struct lh_plan_chances chances_of(const struct lh_path_spec *spec)
+{
+	struct lh_plan_chances c = {
+		.duplicate = chance_of(spec->duplicate_ratio),
+		.corrupt = chance_of(spec->corrupt_ratio),
+		.reorder = chance_of(spec->reorder_ratio),
+	};
+
+	if (spec->loss_ratio > 0 && spec->loss_burst_pkts > 0) {
+		double r = 1 / spec->loss_burst_pkts;
+
+		c.burst_out = chance_of(r);
+		c.burst_in = chance_of(r * spec->loss_ratio / (1 - spec->loss_ratio));
+	} else {
+		c.loss = chance_of(spec->loss_ratio);
+	}
+	return c;
+}
+
+static uint64_t seed_of(const struct lh_plan *plan, size_t from, size_t to)
+{
+	char name[256];
+	struct lh_rng rng;
+
+	snprintf(name, sizeof(name), "netem %.100s %.100s", plan->nodes[from].name,
+		 plan->nodes[to].name);
+	lh_rng_init(&rng, (uint64_t)plan->scenario->run.seed, name);
+	return (lh_rng_next(&rng) >> 1) | 1; /* positive in JSON, and never 0 */
+}
+
+/* A queue's length in ns at the path's bandwidth. */
+static int64_t queue_ns_of(const struct lh_plan *plan, const struct lh_path_spec *spec, size_t from,
+			   size_t to)
+{
+	double bytes;
+
+	switch (spec->queue.unit) {
+	case LH_QUEUE_BYTES:
+		bytes = (double)spec->queue.amount;
+		break;
+	case LH_QUEUE_PACKETS:
+		bytes = (double)spec->queue.amount * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
+		break;
+	case LH_QUEUE_BDP:
+		return (int64_t)((double)spec->queue.amount / 1000 *
+				 (double)lh_plan_rtt_ns(plan, from, to));
+	default:
+		return spec->queue.amount;
+	}
+	bytes = bytes * 8 / (double)spec->bandwidth_bps * NS_PER_S;
+	return bytes >= (double)QUEUE_MAX_NS ? QUEUE_MAX_NS : (int64_t)bytes;
+}
+
+/* The queue and netem's limit, once all delays are known. */
+static void plan_queue(struct lh_plan *plan, size_t from, size_t to)
+{
+	struct lh_plan_path *p = &plan->paths[from * plan->n_nodes + to];
+	double wire = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
+	double on_the_way = bytes_in(p->bandwidth_bps, p->delay_ns) / wire;
+	double held, acks;
+
+	p->queue_ns = queue_ns_of(plan, p->spec, from, to);
+	held = on_the_way + bytes_in(p->bandwidth_bps, p->queue_ns) / wire;
+	p->splits_segments = p->spec->queue.unit == LH_QUEUE_BYTES ||
+			     p->spec->queue.unit == LH_QUEUE_PACKETS || lh_plan_is_rough(p) ||
+			     lh_plan_may_drop(plan, from, to);
+	/* acknowledgements are short: more of them than of full packets may be on the way */
+	acks = bytes_in(lh_plan_path_at(plan, to, from)->bandwidth_bps, p->delay_ns) / wire /
+	       SEGMENTS_PER_ACK;
+	if (acks > on_the_way)
+		held += acks - on_the_way;
+	if (p->jitter)
+		held += bytes_in(p->bandwidth_bps, p->jitter->highest_ns) / wire;
+	p->limit_pkts = to_u32(ceil(held) + (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
+}
+
 static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_network *net = &plan->scenario->network;
@@ -143,15 +254,15 @@ static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 	struct lh_plan_path *p = &plan->paths[from * plan->n_nodes + to];
 	int64_t window = spec->stream_window_bytes > 0 ? spec->stream_window_bytes
 						       : net->stream_window_bytes;
-	double in_queue;
 
+	p->spec = spec;
 	/* an odd nanosecond of the round trip goes to the direction a < b */
 	p->delay_ns = spec->n_between ? (spec->rtt_ns + (from < to)) / 2 : spec->delay_ns;
 	p->bandwidth_bps = spec->bandwidth_bps;
-	p->queue_ns = spec->queue_ns;
-	in_queue = bytes_in(p->bandwidth_bps, p->delay_ns + p->queue_ns) /
-		   (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
-	p->limit_pkts = to_u32(in_queue + LIMIT_FLOOR_PKTS);
+	p->jitter = plan->jitter[spec - net->paths];
+	p->chances = chances_of(spec);
+	if (p->jitter || lh_plan_is_rough(p))
+		p->seed = seed_of(plan, from, to);
 	if (window > 0) {
 		int64_t segments = window / plan->segment_bytes;
 
@@ -239,11 +350,28 @@ static void plan_settings(struct lh_plan *plan)
 	plan->tcp_mem_pages[2] = pages * 3 / 4;
 }
 
+/* The tables of all paths whose delay varies. */
+static int plan_jitter(struct lh_plan *plan, struct lh_error *err)
+{
+	const struct lh_network *net = &plan->scenario->network;
+	int r = 0;
+
+	for (size_t i = 0; i < net->n_paths && r == 0; i++) {
+		if (!lh_jitter_is_asked(&net->paths[i]))
+			continue;
+		plan->jitter[i] = malloc(sizeof(*plan->jitter[i]));
+		r = plan->jitter[i] ? lh_jitter_make(&net->paths[i], plan->jitter[i], err)
+				    : lh_fail(err, LH_ESYS, ENOMEM, "plan the network");
+	}
+	return r;
+}
+
 int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 		  struct lh_error *err)
 {
 	struct lh_plan *plan = calloc(1, sizeof(*plan));
 	size_t n = scenario->n_nodes;
+	int r;
 
 	if (!plan)
 		goto oom;
@@ -251,8 +379,14 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 	plan->n_nodes = n;
 	plan->nodes = calloc(n, sizeof(*plan->nodes));
 	plan->paths = calloc(n * n, sizeof(*plan->paths));
-	if (!plan->nodes || !plan->paths)
+	plan->jitter = calloc(scenario->network.n_paths + 1, sizeof(*plan->jitter));
+	if (!plan->nodes || !plan->paths || !plan->jitter)
 		goto oom;
+	r = plan_jitter(plan, err);
+	if (r < 0) {
+		lh_plan_free(plan);
+		return r;
+	}
 	plan_settings(plan);
 	for (size_t i = 0; i < n; i++)
 		plan_node(plan, i);
@@ -260,6 +394,10 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 		for (size_t j = 0; j < n; j++)
 			if (i != j)
 				plan_path(plan, i, j);
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < n; j++)
+			if (i != j)
+				plan_queue(plan, i, j);
 	for (size_t i = 0; i < n; i++) {
 		plan_burst(plan, i);
 		plan_nic_burst(plan, i);
@@ -275,6 +413,9 @@ void lh_plan_free(struct lh_plan *plan)
 {
 	if (!plan)
 		return;
+	for (size_t i = 0; plan->jitter && i < plan->scenario->network.n_paths; i++)
+		free(plan->jitter[i]);
+	free(plan->jitter);
 	free(plan->nodes);
 	free(plan->paths);
 	free(plan);
@@ -297,15 +438,56 @@ static json_t *node_to_json(const struct lh_plan *plan, size_t i)
 			 (json_int_t)n->tcp->wmem_max_bytes);
 }
 
+static void add_chance(json_t *path, const char *key, uint32_t chance)
+{
+	if (chance)
+		json_object_set_new(path, key, json_integer(chance));
+}
+
+/* What is random on a path; keys of what is not are left out. */
+static void add_randomness(json_t *path, const struct lh_plan_path *p)
+{
+	static const char *const names[] = {[LH_JITTER_NORMAL] = "normal",
+					    [LH_JITTER_PARETO] = "pareto",
+					    [LH_JITTER_PARETONORMAL] = "paretonormal",
+					    [LH_JITTER_UNIFORM] = "uniform",
+					    [LH_JITTER_EMPIRICAL] = "empirical"};
+
+	if (p->jitter) {
+		json_object_set_new(path, "jitter_ns", json_integer(llround(p->jitter->sd_ns)));
+		json_object_set_new(
+			path, "jitter_distribution",
+			json_string(
+				names[p->spec->n_jitter_samples ? LH_JITTER_EMPIRICAL
+								: p->spec->jitter_distribution]));
+		json_object_set_new(path, "jitter_sigma_ns", json_integer(p->jitter->sigma_ns));
+		json_object_set_new(path, "jitter_lowest_ns", json_integer(p->jitter->lowest_ns));
+		json_object_set_new(path, "jitter_highest_ns", json_integer(p->jitter->highest_ns));
+	}
+	add_chance(path, "loss_of_2_32", p->chances.loss);
+	add_chance(path, "burst_in_of_2_32", p->chances.burst_in);
+	add_chance(path, "burst_out_of_2_32", p->chances.burst_out);
+	add_chance(path, "duplicate_of_2_32", p->chances.duplicate);
+	add_chance(path, "corrupt_of_2_32", p->chances.corrupt);
+	add_chance(path, "reorder_of_2_32", p->chances.reorder);
+	if (p->seed)
+		json_object_set_new(path, "seed", json_integer((json_int_t)p->seed));
+}
+
 static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 
-	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "from", plan->nodes[from].name,
-			 "to", plan->nodes[to].name, "delay_ns", (json_int_t)p->delay_ns,
-			 "bandwidth_bps", (json_int_t)p->bandwidth_bps, "queue_ns",
-			 (json_int_t)p->queue_ns, "limit_pkts", (json_int_t)p->limit_pkts,
-			 "clamp_segments", (json_int_t)p->clamp_segments);
+	json_t *path =
+		json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "from",
+			  plan->nodes[from].name, "to", plan->nodes[to].name, "delay_ns",
+			  (json_int_t)p->delay_ns, "bandwidth_bps", (json_int_t)p->bandwidth_bps,
+			  "queue_ns", (json_int_t)p->queue_ns, "limit_pkts",
+			  (json_int_t)p->limit_pkts, "clamp_segments",
+			  (json_int_t)p->clamp_segments, "splits_segments", p->splits_segments);
+
+	add_randomness(path, p);
+	return path;
 }
 
 json_t *lh_plan_to_json(const struct lh_plan *plan)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "scenarios/jitter.h"
 #include "scenarios/scenario.h"
 
 enum {
@@ -28,8 +29,23 @@ enum {
 /* Linux's longest retransmission time-out: above this round-trip time TCP always repeats itself. */
 #define LH_TCP_RTO_MAX_NS INT64_C(120000000000)
 
+/* Probabilities as netem holds them: of 2^32. */
+struct lh_plan_chances {
+	uint32_t loss;	   /* independent */
+	uint32_t burst_in; /* Gilbert: from passing to losing, and back; 0: no bursts */
+	uint32_t burst_out;
+	uint32_t duplicate;
+	uint32_t corrupt;
+	uint32_t reorder;
+};
+
 /* What a directed pair of nodes gets. */
 struct lh_plan_path {
+	const struct lh_path_spec *spec;
+	const struct lh_jitter_table *jitter; /* NULL: the delay does not vary */
+	struct lh_plan_chances chances;
+	uint64_t seed;	      /* of all that is random here; 0: nothing is */
+	bool splits_segments; /* super-packets are cut before the queue */
 	int64_t delay_ns;
 	int64_t bandwidth_bps;
 	int64_t queue_ns;
@@ -53,7 +69,8 @@ struct lh_plan {
 	const struct lh_scenario *scenario;
 	struct lh_plan_node *nodes;
 	size_t n_nodes;
-	struct lh_plan_path *paths; /* [from * n_nodes + to] */
+	struct lh_jitter_table **jitter; /* by path of the scenario's network; NULL: none */
+	struct lh_plan_path *paths;	 /* [from * n_nodes + to] */
 	uint32_t mtu_bytes;
 	uint32_t segment_bytes; /* TCP payload of a full packet */
 	uint32_t initial_window_segments;
@@ -92,6 +109,13 @@ bool lh_plan_may_drop(const struct lh_plan *plan, size_t from, size_t to);
 /* Whether one TCP stream can fill the path's queue so far that a round trip takes more than
  * twice as long. TCP may then repeat itself although nothing was lost. */
 bool lh_plan_may_queue(const struct lh_plan *plan, size_t from, size_t to);
+
+/* Whether a path loses, doubles, damages or overtakes packets by itself: TCP then repeats
+ * segments, and its speed cannot be foretold. */
+bool lh_plan_is_rough(const struct lh_plan_path *path);
+
+/* Whether a path's delay varies so much that TCP may take a late packet for a lost one. */
+bool lh_plan_may_mislead(const struct lh_plan *plan, size_t from, size_t to);
 
 /* The plan as JSON (network.json): every number that is applied. Owned by the caller. */
 json_t *lh_plan_to_json(const struct lh_plan *plan);

@@ -24,6 +24,7 @@ enum {
 
 static const double rtt_ratio_virtual = 0.001, rtt_abs_ms_virtual = 0.05;
 static const double rtt_ratio_real = 0.01, rtt_abs_ms_real = 1;
+static const double jitter_sds = 2;
 /* Several streams at once were published with a wider spread than single ones. */
 static const double stream_ratio = 0.05, few_streams_ratio = 0.07, many_streams_ratio = 0.10;
 /* One measurement of ours may lie this many of their standard deviations from their mean. */
@@ -59,6 +60,17 @@ static void judge(struct lh_links *links, struct lh_link_row *row)
 	links->ok &= row->ok;
 }
 
+/* How far the median round trip may lie from the mean for the jitter of both directions: a
+ * skewed distribution's by most of a deviation. `longhaul verify` measures it better. */
+static double jitter_allowance_ms(const struct lh_plan *plan, size_t a, size_t b)
+{
+	const struct lh_jitter_table *there = lh_plan_path_at(plan, a, b)->jitter;
+	const struct lh_jitter_table *back = lh_plan_path_at(plan, b, a)->jitter;
+	double sd_ns = (there ? there->sd_ns : 0) + (back ? back->sd_ns : 0);
+
+	return jitter_sds * sd_ns / LH_NS_PER_MS;
+}
+
 static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_links *links,
 		      struct lh_error *err)
 {
@@ -82,6 +94,7 @@ static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_
 				rtts[i * n + j] < 0 ? -1 : (double)rtts[i * n + j] / LH_NS_PER_MS;
 			row->tolerance_ratio = is_virtual ? rtt_ratio_virtual : rtt_ratio_real;
 			row->tolerance_abs = is_virtual ? rtt_abs_ms_virtual : rtt_abs_ms_real;
+			row->tolerance_abs += jitter_allowance_ms(plan, i, j);
 			row->published = -1;
 			judge(links, row);
 		}

@@ -19,6 +19,8 @@
 
 enum {
 	ROUNDS = 3,
+	ROUNDS_WHERE_RANDOM = 25, /* so that one at least comes back from any path, and a median
+				   * means something */
 	ROUND_GAP_NS = 10 * LH_NS_PER_MS,
 	PATIENCE_NS = 2000000000, /* beyond the longest round trip */
 	ECHO_ID = 0x4c48,
@@ -35,8 +37,9 @@ struct echo {
 
 struct rtt_probe {
 	const struct lh_plan *plan;
-	int *socks;	  /* by node */
-	int64_t *samples; /* [(from * n + to) * ROUNDS + round], -1: none yet */
+	int *socks; /* by node */
+	uint32_t n_rounds;
+	int64_t *samples; /* [(from * n + to) * n_rounds + round], -1: none yet */
 	size_t n_missing;
 };
 
@@ -131,9 +134,9 @@ static void receive_answers(struct rtt_probe *p, size_t from)
 			continue;
 		memcpy(&e, packet + sizeof(struct iphdr), sizeof(e));
 		if (e.header.type != ICMP_ECHOREPLY || e.header.un.echo.id != htons(ECHO_ID) ||
-		    e.to >= n || e.round >= ROUNDS)
+		    e.to >= n || e.round >= p->n_rounds)
 			continue;
-		sample = &p->samples[(from * n + e.to) * ROUNDS + e.round];
+		sample = &p->samples[(from * n + e.to) * p->n_rounds + e.round];
 		if (*sample < 0) {
 			*sample = arrival_ns(&m) - e.sent_ns;
 			p->n_missing--;
@@ -164,8 +167,11 @@ static int collect_answers(struct rtt_probe *p, struct lh_error *err)
 	return 0;
 }
 
+/* The median of those of n values that arrived, or -1. */
 static int64_t median(int64_t *v, size_t n)
 {
+	size_t missing = 0;
+
 	for (size_t i = 1; i < n; i++)
 		for (size_t j = i; j > 0 && v[j] < v[j - 1]; j--) {
 			int64_t t = v[j];
@@ -173,7 +179,17 @@ static int64_t median(int64_t *v, size_t n)
 			v[j] = v[j - 1];
 			v[j - 1] = t;
 		}
-	return v[n / 2];
+	while (missing < n && v[missing] < 0)
+		missing++;
+	return missing < n ? v[missing + (n - missing) / 2] : -1;
+}
+
+static bool is_random(const struct lh_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_nodes * plan->n_nodes; i++)
+		if (plan->paths[i].seed)
+			return true;
+	return false;
 }
 
 static int run_rounds(struct rtt_probe *p, struct lh_error *err)
@@ -182,7 +198,7 @@ static int run_rounds(struct rtt_probe *p, struct lh_error *err)
 	int64_t begin_ns = lh_now_ns();
 	int r = 0;
 
-	for (uint32_t round = 0; round < ROUNDS && r == 0; round++) {
+	for (uint32_t round = 0; round < p->n_rounds && r == 0; round++) {
 		lh_sleep_until(begin_ns + round * ROUND_GAP_NS);
 		for (size_t i = 0; i < n && r == 0; i++)
 			for (size_t j = 0; j < n && r == 0; j++)
@@ -197,8 +213,9 @@ int lh_probe_rtts(struct lh_net *net, const struct lh_plan *plan, int64_t *ret_n
 {
 	size_t n = plan->n_nodes;
 	lh_cleanup_free int *socks = malloc(n * sizeof(*socks));
-	lh_cleanup_free int64_t *samples = malloc(n * n * ROUNDS * sizeof(*samples));
-	struct rtt_probe p = {plan, socks, samples, n * (n - 1) * ROUNDS};
+	uint32_t rounds = is_random(plan) ? ROUNDS_WHERE_RANDOM : ROUNDS;
+	lh_cleanup_free int64_t *samples = malloc(n * n * rounds * sizeof(*samples));
+	struct rtt_probe p = {plan, socks, rounds, samples, n * (n - 1) * rounds};
 	struct lh_error ignored;
 	int r = 0;
 
@@ -206,7 +223,7 @@ int lh_probe_rtts(struct lh_net *net, const struct lh_plan *plan, int64_t *ret_n
 		return lh_fail(err, LH_ESYS, ENOMEM, "probe round trips");
 	for (size_t i = 0; i < n; i++)
 		socks[i] = -1;
-	for (size_t i = 0; i < n * n * ROUNDS; i++)
+	for (size_t i = 0; i < n * n * rounds; i++)
 		samples[i] = -1;
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = open_socket(net, i, &socks[i], err);
@@ -217,6 +234,6 @@ int lh_probe_rtts(struct lh_net *net, const struct lh_plan *plan, int64_t *ret_n
 		if (socks[i] >= 0)
 			close(socks[i]);
 	for (size_t i = 0; i < n * n && r == 0; i++)
-		ret_ns[i] = median(&samples[i * ROUNDS], ROUNDS);
+		ret_ns[i] = median(&samples[i * rounds], rounds);
 	return r;
 }

@@ -21,7 +21,11 @@ enum {
 	HTB_UNUSED_R2Q = 10,
 	ROOT_MAJOR = 1,
 	FILTER_PRIORITY = 1,
+	NETEM_PRNG_SEED = 14, /* Linux 6.6; not in the headers of Debian 12 */
+	NETEM_ATTRIBUTES = 14,
 };
+
+#define SPLIT_BYTES_PER_S UINT64_C(1000000000000)
 
 int64_t lh_rate_to_kernel(int64_t rate_bps)
 {
@@ -152,24 +156,91 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 			 burst_bytes, err);
 }
 
-int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t delay_ns, int64_t rate_bps,
-		 uint32_t limit_pkts, struct lh_error *err)
+/*
+ * Cuts super-packets: a tbf cuts what is longer than its burst, which here is one frame, and
+ * its rate is so high that it holds nothing back (a frame takes less than a clock's reading).
+ */
+static int split_add(struct lh_nl *nl, int ifindex, unsigned sender, uint32_t frame_bytes,
+		     struct lh_error *err)
 {
-	int64_t bytes_per_s = lh_rate_to_kernel(rate_bps);
-	struct tc_netem_qopt opt = {.limit = limit_pkts};
-	struct tc_netem_rate rate = {.rate = rate_low(bytes_per_s)};
-	struct nl_msg *msg =
-		tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16,
-		       TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), 0, "netem");
+	struct tc_tbf_qopt opt = {
+		.rate = ratespec_of(SPLIT_BYTES_PER_S),
+		.buffer = ticks_of(frame_bytes, SPLIT_BYTES_PER_S),
+	};
+	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, (LH_SPLIT_FIRST + sender) << 16,
+				    TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), 0, "tbf");
 	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
-	/* netem's own structure stands in the options without an attribute header */
-	bool failed = !options || nlmsg_append(msg, &opt, sizeof(opt), NLMSG_ALIGNTO) < 0 ||
-		      nla_put_u64(msg, TCA_NETEM_LATENCY64, (uint64_t)delay_ns) < 0 ||
-		      nla_put_u64(msg, TCA_NETEM_JITTER64, 0) < 0 ||
-		      nla_put(msg, TCA_NETEM_RATE, sizeof(rate), &rate) < 0 ||
-		      (bytes_per_s >= UINT32_MAX &&
-		       nla_put_u64(msg, TCA_NETEM_RATE64, (uint64_t)bytes_per_s) < 0);
+	bool failed = !options || nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) < 0 ||
+		      nla_put_u32(msg, TCA_TBF_BURST, frame_bytes) < 0 ||
+		      nla_put_u64(msg, TCA_TBF_RATE64, SPLIT_BYTES_PER_S) < 0;
 
+	return tc_send(nl, msg, options, failed, "add what cuts super-packets", ifindex, err);
+}
+
+/* Bursts of loss: the kernel's h is the chance to pass in the bad state, k1 to be lost in the
+ * good one; both are 0 here. */
+static bool put_bursts(struct nl_msg *msg, const struct lh_plan_chances *c)
+{
+	struct tc_netem_gemodel ge = {.p = c->burst_in, .r = c->burst_out};
+	struct nlattr *loss;
+
+	if (!c->burst_in)
+		return true;
+	loss = nla_nest_start(msg, TCA_NETEM_LOSS);
+	if (!loss || nla_put(msg, NETEM_LOSS_GE, sizeof(ge), &ge) < 0)
+		return false;
+	nla_nest_end(msg, loss);
+	return true;
+}
+
+/* What is random on a path. */
+static bool put_randomness(struct nl_msg *msg, const struct lh_plan_path *p)
+{
+	struct tc_netem_reorder reorder = {.probability = p->chances.reorder};
+	struct tc_netem_corrupt corrupt = {.probability = p->chances.corrupt};
+
+	if (p->jitter &&
+	    nla_put(msg, TCA_NETEM_DELAY_DIST, sizeof(p->jitter->entries), p->jitter->entries) < 0)
+		return false;
+	if (p->chances.reorder && nla_put(msg, TCA_NETEM_REORDER, sizeof(reorder), &reorder) < 0)
+		return false;
+	if (p->chances.corrupt && nla_put(msg, TCA_NETEM_CORRUPT, sizeof(corrupt), &corrupt) < 0)
+		return false;
+	return put_bursts(msg, &p->chances) &&
+	       (!p->seed || nla_put_u64(msg, NETEM_PRNG_SEED, p->seed) == 0);
+}
+
+int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *p,
+		 uint32_t frame_bytes, struct lh_error *err)
+{
+	int64_t bytes_per_s = lh_rate_to_kernel(p->bandwidth_bps);
+	struct tc_netem_qopt opt = {
+		.limit = p->limit_pkts,
+		.loss = p->chances.loss,
+		.duplicate = p->chances.duplicate,
+		.gap = p->chances.reorder ? 1 : 0, /* every packet may be the one */
+	};
+	struct tc_netem_rate rate = {.rate = rate_low(bytes_per_s)};
+	uint32_t parent = p->splits_segments ? TC_H_MAKE((LH_SPLIT_FIRST + sender) << 16, 1)
+					     : TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender);
+	struct nl_msg *msg;
+	struct nlattr *options;
+	bool failed;
+	int r = p->splits_segments ? split_add(nl, ifindex, sender, frame_bytes, err) : 0;
+
+	if (r < 0)
+		return r;
+	msg = tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16, parent, 0, "netem");
+	options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	/* netem's own structure stands in the options without an attribute header */
+	failed = !options || nlmsg_append(msg, &opt, sizeof(opt), NLMSG_ALIGNTO) < 0 ||
+		 nla_put_u64(msg, TCA_NETEM_LATENCY64, (uint64_t)p->delay_ns) < 0 ||
+		 nla_put_u64(msg, TCA_NETEM_JITTER64,
+			     p->jitter ? (uint64_t)p->jitter->sigma_ns : 0) < 0 ||
+		 nla_put(msg, TCA_NETEM_RATE, sizeof(rate), &rate) < 0 ||
+		 (bytes_per_s >= UINT32_MAX &&
+		  nla_put_u64(msg, TCA_NETEM_RATE64, (uint64_t)bytes_per_s) < 0) ||
+		 !put_randomness(msg, p);
 	return tc_send(nl, msg, options, failed, "add netem", ifindex, err);
 }
 
@@ -184,21 +255,53 @@ int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *e
 	return tc_send(nl, msg, options, failed, "add the classifier", ifindex, err);
 }
 
+static void parse_bursts(struct nlattr *loss, struct lh_qdisc_state *s)
+{
+	struct nlattr *tb[NETEM_LOSS_MAX + 1] = {NULL};
+	const struct tc_netem_gemodel *ge;
+
+	nla_parse_nested(tb, NETEM_LOSS_MAX, loss, NULL);
+	if (!tb[NETEM_LOSS_GE])
+		return;
+	ge = nla_data(tb[NETEM_LOSS_GE]);
+	s->chances.burst_in = ge->p;
+	s->chances.burst_out = ge->r;
+	s->bad_pass = ge->h;
+	s->good_loss = ge->k1;
+}
+
 static void parse_netem(struct nlattr *options, struct lh_qdisc_state *s)
 {
 	const struct tc_netem_qopt *opt = nla_data(options);
-	struct nlattr *tb[TCA_NETEM_MAX + 1] = {NULL};
+	struct nlattr *tb[NETEM_ATTRIBUTES + 1] = {NULL};
 	int skip = NLMSG_ALIGN((int)sizeof(*opt));
 
 	if (nla_len(options) < skip)
 		return;
 	s->limit = opt->limit;
-	nla_parse(tb, TCA_NETEM_MAX, (struct nlattr *)((char *)nla_data(options) + skip),
+	s->gap = opt->gap;
+	s->chances.loss = opt->loss;
+	s->chances.duplicate = opt->duplicate;
+	nla_parse(tb, NETEM_ATTRIBUTES, (struct nlattr *)((char *)nla_data(options) + skip),
 		  nla_len(options) - skip, NULL);
 	if (tb[TCA_NETEM_LATENCY64])
 		s->delay_ns = (int64_t)nla_get_u64(tb[TCA_NETEM_LATENCY64]);
 	if (tb[TCA_NETEM_JITTER64])
 		s->jitter_ns = (int64_t)nla_get_u64(tb[TCA_NETEM_JITTER64]);
+	if (tb[TCA_NETEM_REORDER]) {
+		const struct tc_netem_reorder *reorder = nla_data(tb[TCA_NETEM_REORDER]);
+
+		s->chances.reorder = reorder->probability;
+	}
+	if (tb[TCA_NETEM_CORRUPT]) {
+		const struct tc_netem_corrupt *corrupt = nla_data(tb[TCA_NETEM_CORRUPT]);
+
+		s->chances.corrupt = corrupt->probability;
+	}
+	if (tb[TCA_NETEM_LOSS])
+		parse_bursts(tb[TCA_NETEM_LOSS], s);
+	if (tb[NETEM_PRNG_SEED])
+		s->seed = nla_get_u64(tb[NETEM_PRNG_SEED]);
 	if (tb[TCA_NETEM_RATE]) {
 		const struct tc_netem_rate *rate = nla_data(tb[TCA_NETEM_RATE]);
 

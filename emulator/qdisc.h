@@ -12,11 +12,13 @@
 #include <stdint.h>
 
 #include "emulator/nl.h"
+#include "emulator/plan.h"
 
 enum {
 	LH_CLASS_NIC = 1,	/* minor of the class that holds a port's whole rate */
 	LH_CLASS_FIRST = 0x10,	/* minor of the class of sender 0 */
 	LH_NETEM_FIRST = 0x100, /* major of the netem of sender 0 */
+	LH_SPLIT_FIRST = 0x200, /* major of what cuts the super-packets of sender 0 */
 };
 
 /* A network card's sending rate: tbf as the root of a link. */
@@ -31,9 +33,10 @@ int lh_htb_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, uint32_t burst_b
 int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t share_bps,
 		     int64_t rate_bps, uint32_t burst_bytes, struct lh_error *err);
 
-/* netem in a sender's class. */
-int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t delay_ns, int64_t rate_bps,
-		 uint32_t limit_pkts, struct lh_error *err);
+/* netem in a sender's class, as a path of the plan says: behind a tbf that cuts super-packets
+ * of more than frame_bytes where the path splits segments. */
+int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *path,
+		 uint32_t frame_bytes, struct lh_error *err);
 
 /* The classifying BPF program prog_fd on a link's htb. */
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
@@ -43,11 +46,16 @@ struct lh_qdisc_state {
 	char kind[16];
 	int ifindex;
 	uint32_t handle;
-	int64_t delay_ns;	  /* netem */
-	int64_t jitter_ns;	  /* netem */
-	int64_t rate_bytes_per_s; /* netem, tbf */
-	uint32_t limit;		  /* netem: packets; tbf: bytes */
-	uint32_t direct_pkts;	  /* htb: packets that no class took */
+	int64_t delay_ns;		/* netem */
+	int64_t jitter_ns;		/* netem */
+	struct lh_plan_chances chances; /* netem */
+	uint32_t gap;			/* netem */
+	uint32_t good_loss;		/* netem: what its model loses while in the good state */
+	uint32_t bad_pass;		/* netem: and lets pass while in the bad one */
+	uint64_t seed;			/* netem; 0: the kernel does not say */
+	int64_t rate_bytes_per_s;	/* netem, tbf */
+	uint32_t limit;			/* netem: packets; tbf: bytes */
+	uint32_t direct_pkts;		/* htb: packets that no class took */
 	uint64_t bytes;
 	uint64_t packets;
 	uint32_t drops;

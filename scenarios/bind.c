@@ -173,6 +173,22 @@ static void bind_ratio(const struct site *s)
 			    s->value->text, why);
 }
 
+static void bind_queue(const struct site *s)
+{
+	struct lh_queue_size *queue = s->at;
+	char why[256], most[64];
+
+	if (lh_queue_parse(s->value->text, queue, why, sizeof(why)) < 0)
+		lh_diag_add(s->diag, s->value->pos, s->path,
+			    "'%.60s' %s; expected such as '50 ms', '1 MB', '1000 packets' or "
+			    "'1 BDP'",
+			    s->value->text, why);
+	else if (queue->unit == LH_QUEUE_TIME && queue->amount > s->field->max)
+		lh_diag_add(s->diag, s->value->pos, s->path, "'%.60s' is too large; at most %s",
+			    s->value->text,
+			    lh_unit_format(LH_UNIT_DURATION, s->field->max, most, sizeof(most)));
+}
+
 static void list_choices(const struct lh_choice *choices, char *buf, size_t n_buf)
 {
 	size_t used = 0;
@@ -347,6 +363,9 @@ static void bind_value(const struct site *s, void *out)
 		break;
 	case LH_FIELD_RATIO:
 		bind_ratio(s);
+		break;
+	case LH_FIELD_QUEUE:
+		bind_queue(s);
 		break;
 	case LH_FIELD_CHOICE:
 	case LH_FIELD_WORD:

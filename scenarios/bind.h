@@ -23,6 +23,7 @@ enum lh_field_type {
 	LH_FIELD_USD_HOUR,   /* int64_t micro-USD per hour */
 	LH_FIELD_BYTE_PRICE, /* struct lh_byte_price */
 	LH_FIELD_RATIO,	     /* double 0..1 */
+	LH_FIELD_QUEUE,	     /* struct lh_queue_size */
 	LH_FIELD_CHOICE,     /* int, from choices */
 	LH_FIELD_WORD,	     /* char *, one of choices (their value is not used) */
 	LH_FIELD_STRINGS,    /* char **, with a count */
@@ -32,7 +33,11 @@ enum lh_field_type {
 	LH_FIELD_TREE,	     /* struct lh_yaml *, borrowed; for what is bound elsewhere */
 };
 
-enum { LH_FIELD_REQUIRED = 1 };
+enum {
+	LH_FIELD_REQUIRED = 1,
+	LH_FIELD_OR_FILE =
+		2, /* a list that may be named by a file, and whose items may be numbers */
+};
 
 struct lh_choice {
 	const char *name;

@@ -10,6 +10,8 @@
 #include "core/file.h"
 #include "scenarios/bind.h"
 
+enum { COLUMN_MAX_BYTES = 16 << 20, COLUMN_MIN_VALUES = 10, COLUMN_MAX_VALUES = 100000 };
+
 struct names {
 	char **list;
 	size_t n;
@@ -73,18 +75,26 @@ static void say_missing(const struct lh_catalog *catalog, const char *name, stru
 	free(names.list);
 }
 
-struct lh_yaml *lh_catalog_read(const struct lh_catalog *catalog, const char *name,
-				struct lh_pos pos, const char *key_path, struct lh_diag *diag)
+/* The path of a file beside the scenario or in the catalog; owned by the caller, or NULL. */
+static char *find_file(const struct lh_catalog *catalog, const char *name)
 {
 	lh_cleanup_free char *path = lh_path_join(catalog->beside, name);
-	struct lh_yaml *tree = NULL;
-	struct lh_error err = {0};
 
 	if (path && !lh_path_exists(path) && catalog->installed) {
 		free(path);
 		path = lh_path_join(catalog->installed, name);
 	}
-	if (!path || !lh_path_exists(path)) {
+	return path && lh_path_exists(path) ? lh_steal(&path) : NULL;
+}
+
+struct lh_yaml *lh_catalog_read(const struct lh_catalog *catalog, const char *name,
+				struct lh_pos pos, const char *key_path, struct lh_diag *diag)
+{
+	lh_cleanup_free char *path = find_file(catalog, name);
+	struct lh_yaml *tree = NULL;
+	struct lh_error err = {0};
+
+	if (!path) {
 		say_missing(catalog, name, pos, key_path, diag);
 		return NULL;
 	}
@@ -167,11 +177,87 @@ static void inline_machines(const struct lh_catalog *catalog, struct lh_yaml *tr
 	}
 }
 
+/* Turns the first column of a CSV file, with or without a line of names, into a YAML list. */
+static struct lh_yaml *column_read(const char *path, struct lh_pos pos, const char *key_path,
+				   struct lh_diag *diag)
+{
+	lh_cleanup_free char *text = NULL;
+	lh_cleanup_free char *list = NULL;
+	struct lh_yaml *tree = NULL;
+	struct lh_error err = {0};
+	size_t size, used = 0, n = 0;
+	int line = 0;
+
+	if (lh_file_read(path, COLUMN_MAX_BYTES, &text, &size, &err) < 0) {
+		lh_diag_add(diag, pos, key_path, "%s", err.message);
+		return NULL;
+	}
+	list = malloc(2 * size + 3);
+	if (!list)
+		return NULL;
+	list[used++] = '[';
+	for (char *at = text; *at; at += *at == '\n') {
+		size_t n_line = strcspn(at, "\n"), n_field = strcspn(at, ",;\r\n");
+		char *end;
+
+		line++;
+		(void)strtod(at, &end);
+		if (n_field > 0 && (size_t)(end - at) == n_field) {
+			used += (size_t)sprintf(list + used, "%s%.*s", n++ ? "," : "", (int)n_field,
+						at);
+		} else if (n_line > 0 && line > 1) {
+			lh_diag_add(diag, (struct lh_pos){path, line, 1}, key_path,
+				    "'%.*s' is not a number; expected one column of ms",
+				    n_field > 40 ? 40 : (int)n_field, at);
+			return NULL;
+		}
+		at += n_line;
+	}
+	list[used++] = ']';
+	if (n < COLUMN_MIN_VALUES || n > COLUMN_MAX_VALUES)
+		lh_diag_add(diag, pos, key_path, "%s has %zu values; expected %d to %d", path, n,
+			    COLUMN_MIN_VALUES, COLUMN_MAX_VALUES);
+	else
+		lh_yaml_parse(path, list, used, &tree, diag, &err);
+	return tree;
+}
+
+/* Puts the columns of files that paths name in place of their names. */
+static void inline_samples(const struct lh_catalog *catalog, struct lh_yaml *network,
+			   struct lh_diag *diag)
+{
+	static const char key[] = "jitter_samples";
+	const struct lh_yaml *paths = lh_yaml_get(network, "paths");
+
+	for (size_t i = 0; paths && i < paths->n_entries; i++) {
+		struct lh_yaml *path = paths->entries[i].value;
+		const struct lh_yaml *v = scalar_of(path, key);
+		lh_cleanup_free char *key_path = lh_strf("network.paths[%zu].%s", i, key);
+		lh_cleanup_free char *file = NULL;
+		struct lh_yaml *column;
+
+		if (!v)
+			continue;
+		file = find_file(catalog, v->text);
+		if (!file)
+			lh_diag_add(diag, v->pos, key_path,
+				    "no file %s beside the scenario (%s) or in the catalog (%s)",
+				    v->text, catalog->beside,
+				    catalog->installed ? catalog->installed : "none");
+		column = file ? column_read(file, v->pos, key_path, diag) : NULL;
+		if (column)
+			lh_yaml_set(path, key, column);
+		else
+			lh_yaml_get(path, key)->kind = LH_YAML_FAILED;
+	}
+}
+
 void lh_catalog_inline(const struct lh_catalog *catalog, struct lh_yaml *tree, struct lh_diag *diag)
 {
 	const struct lh_yaml *model = scalar_of(lh_yaml_get(tree, "workload"), "model");
 
 	inline_file(catalog, tree, "network", "network", diag);
+	inline_samples(catalog, lh_yaml_get(tree, "network"), diag);
 	inline_file(catalog, lh_yaml_get(tree, "pricing"), "catalog", "pricing.catalog", diag);
 	inline_machines(catalog, tree, diag);
 	if (model)

@@ -10,9 +10,13 @@
 #include "core/file.h"
 #include "core/yaml.h"
 #include "scenarios/bind.h"
+#include "scenarios/jitter.h"
 
 /* Three standard deviations must leave a micro-batch some time. */
 static const double VARIATION_MAX = 0.33;
+
+/* Of packets lost, doubled, damaged: beyond it no connection would come about. */
+static const double SHARE_MAX = 0.9;
 
 static bool same_text(const char *a, const char *b)
 {
@@ -63,6 +67,67 @@ static bool has_a_form(const struct lh_yaml *written)
 	return has_from && has_to && has_delay && !has_rtt;
 }
 
+/* Complains where a packet would have to arrive before it was sent. */
+static void check_jitter(const struct lh_path_spec *p, const struct lh_yaml *written,
+			 const char *key_path, struct lh_diag *diag)
+{
+	struct lh_jitter_table *table;
+	int64_t delay = p->n_between ? p->rtt_ns / 2 : p->delay_ns;
+	struct lh_error err = {0};
+	char least[64];
+
+	if (p->n_jitter_samples && lh_yaml_get(written, "jitter_distribution"))
+		lh_diag_add(diag, p->pos, key_path,
+			    "jitter_samples and jitter_distribution exclude each other");
+	if (!lh_jitter_is_asked(p)) {
+		if (lh_yaml_get(written, "jitter_distribution") && p->jitter_ns < 0)
+			lh_diag_add(diag, p->pos, key_path, "jitter_distribution without jitter");
+		return;
+	}
+	table = malloc(sizeof(*table));
+	if (!table)
+		return;
+	if (lh_jitter_make(p, table, &err) < 0)
+		lh_diag_add(diag, p->pos, key_path, "jitter: %s", err.message);
+	else if (delay + table->lowest_ns < 0)
+		lh_diag_add(
+			diag, p->pos, key_path,
+			"this jitter makes packets up to %s earlier than the one-way delay, and "
+			"none can arrive before it was sent; less jitter, a longer delay, or "
+			"another jitter_distribution (pareto reaches 0.62 jitter below it)",
+			lh_unit_format_short(LH_UNIT_DURATION, -table->lowest_ns, least,
+					     sizeof(least)));
+	free(table);
+}
+
+static void check_loss(const struct lh_path_spec *p, const char *key_path, struct lh_diag *diag)
+{
+	const struct {
+		const char *key;
+		double ratio;
+	} shares[] = {{"loss", p->loss_ratio},
+		      {"duplicate", p->duplicate_ratio},
+		      {"corrupt", p->corrupt_ratio},
+		      {"reorder", p->reorder_ratio}};
+
+	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+		if (shares[i].ratio > SHARE_MAX)
+			lh_diag_add(diag, p->pos, key_path, "%s: more than %.0f %%", shares[i].key,
+				    100 * SHARE_MAX);
+	if (p->loss_burst_pkts < 0)
+		return;
+	if (!(p->loss_ratio > 0))
+		lh_diag_add(diag, p->pos, key_path, "loss_burst without loss");
+	else if (p->loss_burst_pkts < 1)
+		lh_diag_add(diag, p->pos, key_path, "loss_burst: at least 1 packet");
+	else if (p->loss_ratio > p->loss_burst_pkts / (1 + p->loss_burst_pkts))
+		lh_diag_add(diag, p->pos, key_path,
+			    "bursts of %g packets with at least one between them lose at most "
+			    "%.3g %%",
+			    p->loss_burst_pkts,
+			    100 * p->loss_burst_pkts / (1 + p->loss_burst_pkts));
+}
+
 /* Returns false where the path is in no form that could connect sites. */
 static bool check_path(const struct lh_network *network, const struct lh_path_spec *p,
 		       const struct lh_yaml *written, size_t index, struct lh_diag *diag)
@@ -87,6 +152,9 @@ static bool check_path(const struct lh_network *network, const struct lh_path_sp
 				    "measured[%zu] is from %s to %s, which is not this path", i,
 				    m->from, m->to);
 	}
+	if (formed && !diag->n_messages)
+		check_jitter(p, written, key_path, diag);
+	check_loss(p, key_path, diag);
 	return formed;
 }
 

@@ -340,6 +340,128 @@ bool lh_scenario_has_command(const struct lh_scenario *sc)
 	return lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "command") != NULL;
 }
 
+/* What a scenario around a network has besides it. */
+static const char around_network[] =
+	"longhaul: 1\n"
+	"name: network\n"
+	"workload: {model: none, target_batch: 1, epochs: 1, strategy: {kind: butterfly}}\n"
+	"run: {guest_memory: 4 GiB}\n"
+	"machines:\n"
+	"  any:\n"
+	"    provider: on-premise\n"
+	"    gpu: none\n"
+	"    nic: {up: 1 Tbit/s, down: 1 Tbit/s}\n"
+	"    host: {default: {averaging_rate: 1 Tbit/s}}\n"
+	"models: {none: {domain: vision, parameters: 1, bytes_per_sample: 1 B}}\n"
+	"profiles: {none: {models: {none: {micro_batch: 1, samples_per_s: 1}}}}\n";
+
+static bool has_path_inside(const struct lh_yaml *network, const char *site)
+{
+	const struct lh_yaml *paths = lh_yaml_get(network, "paths");
+
+	for (size_t i = 0; paths && i < paths->n_entries; i++) {
+		const struct lh_yaml *b = lh_yaml_get(paths->entries[i].value, "between");
+		const struct lh_yaml *from = lh_yaml_get(paths->entries[i].value, "from");
+		const struct lh_yaml *to = lh_yaml_get(paths->entries[i].value, "to");
+
+		if (b && b->kind == LH_YAML_SEQUENCE && b->n_entries == 2) {
+			from = b->entries[0].value;
+			to = b->entries[1].value;
+		}
+		if (from && to && from->kind == LH_YAML_SCALAR && to->kind == LH_YAML_SCALAR &&
+		    strcmp(from->text, site) == 0 && strcmp(to->text, site) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The list of nodes for a network's sites, as YAML; owned by the caller. */
+static struct lh_yaml *nodes_for(const struct lh_yaml *network, struct lh_diag *diag)
+{
+	const struct lh_yaml *sites = lh_yaml_get(network, "sites");
+	lh_cleanup_free char *text = strdup("[");
+	struct lh_yaml *nodes = NULL;
+	struct lh_error err = {0};
+
+	for (size_t i = 0; text && sites && i < sites->n_entries; i++) {
+		const char *site = sites->entries[i].key;
+		char *longer = site ? lh_strf("%s{site: '%s', count: %d, machine: any},", text,
+					      site, has_path_inside(network, site) ? 2 : 1)
+				    : NULL;
+
+		if (!longer)
+			break;
+		free(text);
+		text = longer;
+	}
+	if (text) {
+		text[strlen(text) - (text[1] != '\0')] = '\0';
+		lh_cleanup_free char *list = lh_strf("%s]", text[0] ? text : "[");
+
+		if (list)
+			lh_yaml_parse("the sites' nodes", list, strlen(list), &nodes, diag, &err);
+	}
+	return nodes;
+}
+
+/* The network's tree in the place where a scenario has it. */
+static int put_around(struct lh_yaml *network, struct lh_yaml **ret_tree, struct lh_diag *diag,
+		      struct lh_error *err)
+{
+	struct lh_yaml *nodes = nodes_for(network, diag);
+	struct lh_yaml *tree = NULL;
+	const struct lh_yaml *name = lh_yaml_get(network, "network");
+	int r = lh_yaml_parse("around the network", around_network, strlen(around_network), &tree,
+			      diag, err);
+
+	if (r < 0 || !nodes || (name && name->kind != LH_YAML_SCALAR)) {
+		lh_yaml_free(nodes);
+		lh_yaml_free(network);
+		lh_yaml_free(tree);
+		return r < 0 ? r : lh_fail(err, LH_EINPUT, 0, "the network has no sites or name");
+	}
+	if (name)
+		lh_yaml_set(tree, "name", lh_yaml_scalar(name->text, name->pos));
+	lh_yaml_set(tree, "nodes", nodes);
+	lh_yaml_set(tree, "network", network);
+	*ret_tree = tree;
+	return 0;
+}
+
+int lh_scenario_read_network(const char *file, const char *catalog_dir,
+			     const struct lh_override *overrides, size_t n_overrides,
+			     struct lh_scenario **ret_scenario, struct lh_diag *diag,
+			     struct lh_error *err)
+{
+	lh_cleanup_free char *networks = catalog_dir ? lh_path_join(catalog_dir, "networks") : NULL;
+	lh_cleanup_free char *found = find_file(file, networks);
+	lh_cleanup_free char *beside = found ? lh_path_dirname(found) : NULL;
+	struct lh_catalog catalog = {beside, catalog_dir};
+	lh_cleanup_free bool *done = calloc(n_overrides + 1, sizeof(*done));
+	struct lh_yaml *tree = NULL;
+	bool is_network;
+	int r;
+
+	if (!done)
+		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", file);
+	is_network = found && lh_yaml_read(found, &tree, diag, err) == 0 &&
+		     tree->kind == LH_YAML_MAPPING && lh_yaml_get(tree, "sites");
+	if (!is_network) {
+		lh_yaml_free(tree);
+		lh_diag_done(diag);
+		memset(diag, 0, sizeof(*diag));
+		return lh_scenario_read(file, catalog_dir, overrides, n_overrides, ret_scenario,
+					diag, err);
+	}
+	r = put_around(tree, &tree, diag, err);
+	if (r < 0)
+		return r;
+	overrides_apply(tree, overrides, n_overrides, done, true, diag);
+	lh_catalog_inline(&catalog, tree, diag);
+	overrides_apply(tree, overrides, n_overrides, done, false, diag);
+	return finish(tree, ret_scenario, diag, err);
+}
+
 int lh_scenario_from_json(const char *file, json_t *resolved, struct lh_scenario **ret_scenario,
 			  struct lh_diag *diag, struct lh_error *err)
 {

@@ -32,6 +32,14 @@ enum lh_continent {
 	LH_N_CONTINENTS,
 };
 
+enum lh_jitter_distribution {
+	LH_JITTER_NORMAL,
+	LH_JITTER_PARETO,
+	LH_JITTER_PARETONORMAL,
+	LH_JITTER_UNIFORM,
+	LH_JITTER_EMPIRICAL, /* not a name that can be written: samples are given */
+};
+
 struct lh_yaml;
 
 /* A zone, region or on-premise room. Optional strings are NULL when absent. */
@@ -64,8 +72,18 @@ struct lh_path_spec {
 	int64_t rtt_ns;	  /* with between; else -1 */
 	int64_t delay_ns; /* one way, with from and to; else -1 */
 	int64_t bandwidth_bps;
-	int64_t queue_ns;	     /* -1: the default */
+	struct lh_queue_size queue;
+	int queue_discipline;	     /* always 0, drop-tail */
 	int64_t stream_window_bytes; /* -1: the network's */
+	int64_t jitter_ns;	     /* standard deviation; -1: none, or that of the samples */
+	int jitter_distribution;     /* enum lh_jitter_distribution */
+	char **jitter_samples;	     /* delays or deviations, in ms */
+	size_t n_jitter_samples;
+	double loss_ratio;	/* -1: none, as for the others */
+	double loss_burst_pkts; /* mean length of a burst; -1: losses are independent */
+	double duplicate_ratio;
+	double corrupt_ratio;
+	double reorder_ratio;
 	char *source;
 	struct lh_measured *measured;
 	size_t n_measured;
@@ -351,6 +369,17 @@ int lh_scenario_read_command(const struct lh_command_source *source,
 
 /* Whether the workload is a program in the trainers' stead. */
 bool lh_scenario_has_command(const struct lh_scenario *scenario);
+
+/*
+ * A scenario around a network, for what needs nothing but the network: where file is a network
+ * file (a path, or a name in the catalog's networks/), one node at each site, two where the
+ * network has a path inside the site, all with network cards of 1 Tbit/s; otherwise file is
+ * read as lh_scenario_read does.
+ */
+int lh_scenario_read_network(const char *file, const char *catalog_dir,
+			     const struct lh_override *overrides, size_t n_overrides,
+			     struct lh_scenario **ret_scenario, struct lh_diag *diag,
+			     struct lh_error *err);
 
 /* The same from a resolved document (run.json's "scenario"); file names it in messages. */
 int lh_scenario_from_json(const char *file, json_t *resolved, struct lh_scenario **ret_scenario,

@@ -17,6 +17,7 @@
 	 .doc = "where the values come from"}
 #define END {.key = NULL}
 #define RATE_MAX 1000000000000 /* 1 Tbit/s */
+#define JITTER_MAX 2000000000 /* 2 s: netem holds a deviation in 31 bits of ns */
 #define DELAY_MAX 3600000000000 /* 1 h */
 /* clang-format on */
 

@@ -62,10 +62,16 @@ static json_t *field_schema(const struct lh_field *f)
 	case LH_FIELD_RATIO:
 		return json_pack("{s:[{s:s, s:i, s:i}, o]}", "anyOf", "type", "number", "minimum",
 				 0, "maximum", 1, string_pattern(QUANTITY("%")));
+	case LH_FIELD_QUEUE:
+		return string_pattern(QUANTITY("ns|us|ms|s|min|h|[kMGT]?B|[KMGT]iB|packets?|BDP"));
 	case LH_FIELD_CHOICE:
 	case LH_FIELD_WORD:
 		return choices_schema(f->choices);
 	case LH_FIELD_STRINGS:
+		if (f->flags & LH_FIELD_OR_FILE)
+			return json_pack("{s:[{s:s}, {s:s, s:{s:[s,s]}}]}", "anyOf", "type",
+					 "string", "type", "array", "items", "type", "string",
+					 "number");
 		return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
 	case LH_FIELD_SECTION:
 		return f->other ? json_pack("{s:[o, o]}", "anyOf", lh_section_schema(f->section),

@@ -56,6 +56,16 @@ static const struct lh_section measured_section = {
 };
 
 
+static const struct lh_choice queue_disciplines[] = {{"drop-tail", 0}, {NULL, 0}};
+
+static const struct lh_choice jitter_distributions[] = {
+	{"normal", LH_JITTER_NORMAL},
+	{"pareto", LH_JITTER_PARETO},
+	{"paretonormal", LH_JITTER_PARETONORMAL},
+	{"uniform", LH_JITTER_UNIFORM},
+	{NULL, 0},
+};
+
 static const struct lh_field path_fields[] = {
 	{.key = "between", .type = LH_FIELD_STRINGS, AT(struct lh_path_spec, between),
 	 COUNT(struct lh_path_spec, n_between),
@@ -71,9 +81,35 @@ static const struct lh_field path_fields[] = {
 	{.key = "bandwidth", .type = LH_FIELD_RATE, .flags = REQUIRED,
 	 AT(struct lh_path_spec, bandwidth_bps), .min = 8, .max = RATE_MAX,
 	 .doc = "of one pair of nodes in each direction, on the wire"},
-	{.key = "queue", .type = LH_FIELD_DURATION, AT(struct lh_path_spec, queue_ns),
+	{.key = "queue", .type = LH_FIELD_QUEUE, AT(struct lh_path_spec, queue),
 	 .fallback = "200 ms", .max = DELAY_MAX,
-	 .doc = "longest time that a packet waits at the bottleneck before it is dropped"},
+	 .doc = "how much waits at the bottleneck before packets are dropped: a time, bytes, "
+		"packets, or BDP (bandwidth times round-trip time)"},
+	{.key = "queue_discipline", .type = LH_FIELD_CHOICE,
+	 AT(struct lh_path_spec, queue_discipline), .choices = queue_disciplines,
+	 .doc = "which packets a full queue drops; drop-tail, the last, is all that this version has"},
+	{.key = "jitter", .type = LH_FIELD_DURATION, AT(struct lh_path_spec, jitter_ns),
+	 .max = JITTER_MAX,
+	 .doc = "standard deviation of the one-way delay from packet to packet; order is kept"},
+	{.key = "jitter_distribution", .type = LH_FIELD_CHOICE,
+	 AT(struct lh_path_spec, jitter_distribution), .choices = jitter_distributions,
+	 .doc = "how the delay is distributed around its mean; normal where absent"},
+	{.key = "jitter_samples", .type = LH_FIELD_STRINGS, .flags = LH_FIELD_OR_FILE,
+	 AT(struct lh_path_spec, jitter_samples), COUNT(struct lh_path_spec, n_jitter_samples),
+	 .doc = "measured delays, or deviations from their mean, in ms: a CSV file, or the "
+		"numbers themselves; their distribution is taken and, without `jitter`, their "
+		"standard deviation"},
+	{.key = "loss", .type = LH_FIELD_RATIO, AT(struct lh_path_spec, loss_ratio),
+	 .doc = "share of packets that are lost on the way, in each direction"},
+	{.key = "loss_burst", .type = LH_FIELD_NUMBER, AT(struct lh_path_spec, loss_burst_pkts),
+	 .doc = "mean number of packets that are lost in a row, at least 1; without it losses "
+		"are independent"},
+	{.key = "duplicate", .type = LH_FIELD_RATIO, AT(struct lh_path_spec, duplicate_ratio),
+	 .doc = "share of packets that arrive twice"},
+	{.key = "corrupt", .type = LH_FIELD_RATIO, AT(struct lh_path_spec, corrupt_ratio),
+	 .doc = "share of packets in which one bit is flipped"},
+	{.key = "reorder", .type = LH_FIELD_RATIO, AT(struct lh_path_spec, reorder_ratio),
+	 .doc = "share of packets that are sent without delay, past all that are on their way"},
 	{.key = "stream_window", .type = LH_FIELD_SIZE,
 	 AT(struct lh_path_spec, stream_window_bytes), .min = 1,
 	 .doc = "bytes in flight that one TCP stream reaches on this path"},

@@ -174,6 +174,8 @@ static int run(const char *run_dir, const char *trainer, bool virtual_clock, str
 		fprintf(stderr, "%s\n", diag.messages[i]);
 	lh_diag_done(&diag);
 	request.scenario = scenario;
+	request.verifies = json_object_get(doc, "verify") != NULL;
+	request.verify_sample = (size_t)json_integer_value(json_object_get(doc, "verify"));
 	if (virtual_clock)
 		wait_for_start();
 	if (r == 0)

@@ -88,6 +88,8 @@ print(json.dumps(yaml.safe_load(open(sys.argv[1])), default=str))' "$file"
 		    (["longhaul"], 2), (["colour"], "red"), (["nodes"], 5), (["nodes", 0, "count"], 0),
 		    (["network", "paths", 0, "rtt"], 5), (["network", "paths", 0, "rtt"], "5"),
 		    (["network", "paths", 0, "bandwidth"], "5 Mbps"), (["network", "mtu"], 1500),
+		    (["network", "paths", 0, "queue"], "5 pkts"), (["network", "paths", 0, "loss"], 1.5),
+		    (["network", "paths", 0, "jitter_distribution"], "gamma"),
 		    (["run", "clock"], "virtaul"), (["workload", "epochs"], "two"),
 		    (["workload", "strategy", "kind"], "moth"), (["workload", "compress"], "zip"),
 		    (["workload", "strategy", "delayed_update"], "yes"),

@@ -312,6 +312,104 @@ static void test_network_json_has_every_pair(void **state)
 	planned_done(&p);
 }
 
+static struct lh_plan_path path_with(const struct lh_override *overrides, size_t n)
+{
+	struct planned p = plan_of(overrides, n);
+	struct lh_plan_path path = *lh_plan_path_at(p.plan, EAST_0, WEST_0);
+
+	planned_done(&p);
+	return path;
+}
+
+static void test_a_queue_may_be_written_in_any_measure(void **state)
+{
+	static const struct {
+		const char *queue;
+		int64_t ns;
+		uint32_t limit;
+	} cases[] = {
+		/* 200 Mbit/s, 20 ms one way: 330.25 full packets of 60.56 us are in flight */
+		{"50 ms", 50000000, 1157},
+		{"1 BDP", 40000000, 992},
+		{"0.5 BDP", 20000000, 662},
+		{"100 packets", 6056000, 432},
+		{"1 packet", 60560, 333},
+		{"1 MB", 40000000, 992},
+		{"0 B", 0, 332},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		const struct lh_override o = {"network.paths.0.queue", cases[i].queue};
+		struct lh_plan_path p = path_with(&o, 1);
+
+		assert_true(p.queue_ns == cases[i].ns);
+		assert_int_equal(p.limit_pkts, cases[i].limit);
+		assert_true(p.splits_segments);
+	}
+}
+
+static void test_super_packets_are_cut_only_where_they_matter(void **state)
+{
+	static const struct lh_override window[] = {{"network.stream_window", "1 MB"},
+						    {"network.paths.0.loss", "1 %"}};
+
+	(void)state;
+	/* 6 MiB of receive buffer fill 40 ms and 200 ms at 200 Mbit/s */
+	assert_true(path_with(NULL, 0).splits_segments);
+	assert_false(path_with(window, 1).splits_segments);
+	assert_true(path_with(window, 2).splits_segments);
+}
+
+static void test_chances_give_the_asked_loss_and_burst(void **state)
+{
+	static const struct lh_override iid[] = {{"network.paths.0.loss", "0.1 %"}};
+	static const struct lh_override burst[] = {{"network.paths.0.loss", "2 %"},
+						   {"network.paths.0.loss_burst", "4"}};
+	struct lh_plan_chances c = path_with(iid, 1).chances;
+	double in, out;
+
+	(void)state;
+	assert_near(c.loss / 0x1p32, 0.001, 1e-9);
+	assert_int_equal(c.burst_in, 0);
+	c = path_with(burst, 2).chances;
+	in = c.burst_in / 0x1p32;
+	out = c.burst_out / 0x1p32;
+	assert_int_equal(c.loss, 0);
+	assert_near(in / (in + out), 0.02, 1e-8);
+	assert_near(1 / out, 4, 1e-8);
+}
+
+static void test_every_random_path_has_a_seed_of_its_own(void **state)
+{
+	static const struct lh_override o[] = {{"network.paths.0.jitter", "1 ms"},
+					       {"run.seed", "2"}};
+	struct planned p = plan_of(o, 1);
+	uint64_t there = lh_plan_path_at(p.plan, EAST_0, WEST_0)->seed;
+
+	(void)state;
+	assert_true(there != 0);
+	assert_true(lh_plan_path_at(p.plan, WEST_0, EAST_0)->seed != there);
+	assert_true(lh_plan_path_at(p.plan, EAST_1, WEST_0)->seed != there);
+	assert_true(lh_plan_path_at(p.plan, EAST_0, EAST_1)->seed == 0);
+	planned_done(&p);
+	assert_true(path_with(o, 1).seed == there);
+	assert_true(path_with(o, 2).seed != there);
+}
+
+static void test_nothing_is_promised_where_chance_decides(void **state)
+{
+	static const char *const keys[] = {"jitter", "loss", "duplicate", "corrupt", "reorder"};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
+		lh_cleanup_free char *key = lh_strf("network.paths.0.%s", keys[i]);
+		const struct lh_override o = {key, i ? "0.1 %" : "1 ms"};
+
+		assert_true(stream_with(&o, 1) == -1);
+	}
+}
+
 static void test_the_trainers_job_says_what_the_scenario_says(void **state)
 {
 	static const struct lh_override o[] = {
@@ -351,6 +449,11 @@ int main(void)
 		cmocka_unit_test(test_bursts_last_a_millisecond),
 		cmocka_unit_test(test_a_node_alone_is_a_plan),
 		cmocka_unit_test(test_network_json_has_every_pair),
+		cmocka_unit_test(test_a_queue_may_be_written_in_any_measure),
+		cmocka_unit_test(test_super_packets_are_cut_only_where_they_matter),
+		cmocka_unit_test(test_chances_give_the_asked_loss_and_burst),
+		cmocka_unit_test(test_every_random_path_has_a_seed_of_its_own),
+		cmocka_unit_test(test_nothing_is_promised_where_chance_decides),
 		cmocka_unit_test(test_the_trainers_job_says_what_the_scenario_says),
 	};
 

@@ -264,6 +264,32 @@ static void test_shares_are_from_0_to_1(void **state)
 		assert_int_equal(lh_ratio_parse(refused[i], &ratio, why, sizeof(why)), -1);
 }
 
+static void test_a_queue_is_a_time_bytes_packets_or_bdp(void **state)
+{
+	static const struct {
+		const char *text;
+		enum lh_queue_unit unit;
+		int64_t amount;
+	} taken[] = {{"50 ms", LH_QUEUE_TIME, 50000000}, {"1 MB", LH_QUEUE_BYTES, 1000000},
+		     {"64 KiB", LH_QUEUE_BYTES, 65536},	 {"1000 packets", LH_QUEUE_PACKETS, 1000},
+		     {"1 packet", LH_QUEUE_PACKETS, 1},	 {"1 BDP", LH_QUEUE_BDP, 1000},
+		     {"0.25BDP", LH_QUEUE_BDP, 250},	 {"0 s", LH_QUEUE_TIME, 0}};
+	static const char *const refused[] = {"50",	  "",	    "-1 packets",
+					      "1 bdp",	  "5 pkts", "9223372036854775807 BDP",
+					      "1 Mbit/s", "packets"};
+	struct lh_queue_size queue;
+	char why[WHY_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(taken); i++) {
+		assert_int_equal(lh_queue_parse(taken[i].text, &queue, why, sizeof(why)), 0);
+		assert_int_equal(queue.unit, taken[i].unit);
+		assert_true(queue.amount == taken[i].amount);
+	}
+	for (size_t i = 0; i < N_ELEMENTS(refused); i++)
+		assert_int_equal(lh_queue_parse(refused[i], &queue, why, sizeof(why)), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +301,7 @@ int main(void)
 		cmocka_unit_test(test_examples_parse),
 		cmocka_unit_test(test_prices_per_data_keep_their_unit),
 		cmocka_unit_test(test_shares_are_from_0_to_1),
+		cmocka_unit_test(test_a_queue_is_a_time_bytes_packets_or_bdp),
 	};
 
 	return cmocka_run_group_tests_name("units", tests, NULL, NULL);
