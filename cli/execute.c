@@ -3,6 +3,7 @@
 #include "cli/execute.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@
 #include "plots/plots.h"
 #include "plots/report.h"
 
-enum { TICK_MS = 200 };
+enum { TICK_MS = 200, NAMES_TRIED_MAX = 1000 };
 
 /* Names as they stand in run.json. */
 static const char *const clock_names[] = {[LH_CLOCK_VIRTUAL] = "virtual", [LH_CLOCK_REAL] = "real"};
@@ -123,6 +124,15 @@ static int write_wall_json(const struct run *run, struct lh_error *err)
 	return lh_json_write(path, doc, err);
 }
 
+/* nohup and the like ignore a signal for us: then it is not ours to take. */
+static void add_unless_ignored(sigset_t *set, int number)
+{
+	struct sigaction action;
+
+	if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+		sigaddset(set, number);
+}
+
 /* Blocks the signals that end a run and opens a descriptor for them. A command, whose output
  * is passed on as it comes, ends when nobody reads it any more. */
 static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
@@ -130,9 +140,9 @@ static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
 	sigset_t set;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	add_unless_ignored(&set, SIGINT);
+	add_unless_ignored(&set, SIGTERM);
+	add_unless_ignored(&set, SIGHUP);
 	if (has_command)
 		sigaddset(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -294,13 +304,25 @@ static const char *status_name(int outcome)
 	}
 }
 
-/* Puts a finished folder in its place. */
+/* Puts a finished folder in its place, or beside it where another run was faster. */
 static int move_folder(const struct run *run, struct lh_error *err)
 {
-	int r = write_wall_json(run, err);
+	lh_cleanup_free char *name = strdup(run->ex->out);
+	int r = name ? write_wall_json(run, err) : lh_fail(err, LH_ESYS, ENOMEM, "name results");
 
-	if (r == 0 && rename(run->dir, run->ex->out) < 0)
-		r = lh_fail(err, LH_ESYS, errno, "rename %s to %s", run->dir, run->ex->out);
+	for (int i = 2; r == 0 && rename(run->dir, name) < 0; i++) {
+		if ((errno != ENOTEMPTY && errno != EEXIST) || i > NAMES_TRIED_MAX)
+			return lh_fail(err, LH_ESYS, errno, "rename %s to %s", run->dir, name);
+		free(name);
+		name = lh_strf("%s-%d", run->ex->out, i);
+		if (!name)
+			return lh_fail(err, LH_ESYS, ENOMEM, "name results");
+	}
+	if (r == 0 && strcmp(name, run->ex->out) != 0)
+		lh_log(LH_LOG_WARNING, "%s came into being meanwhile; the results are in %s",
+		       run->ex->out, name);
+	if (r == 0 && run->ex->ret_out)
+		snprintf(run->ex->ret_out, PATH_MAX, "%s", name);
 	return r;
 }
 
@@ -340,11 +362,13 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 	if (outcome == 0 && !ret_results->is_valid)
 		outcome = lh_fail(err, LH_EMEASURE, 0, "the run is not valid");
 	r = write_run_json(run, status_name(outcome), &collect_err);
-	if (r == 0 && run->ex->figures)
-		r = draw(run, ret_results, &collect_err);
+	if (r == 0 && run->ex->figures && draw(run, ret_results, &collect_err) < 0)
+		lh_log(LH_LOG_WARNING, "figures or report: %s", collect_err.message);
 	if (r == 0)
 		r = move_folder(run, &collect_err);
-	if (r < 0 && outcome == 0) {
+	if (r < 0) {
+		lh_results_done(ret_results);
+		*ret_has_results = false;
 		*err = collect_err;
 		outcome = r;
 	}

@@ -11,9 +11,10 @@
 
 struct lh_execution {
 	const struct lh_scenario *scenario;
-	const char *out;		  /* the results folder; must not exist */
-	bool quiet;			  /* no progress */
-	bool figures;			  /* draw figures and the report */
+	const char *out; /* the results folder; must not exist */
+	char *ret_out;	 /* PATH_MAX bytes or NULL: where they are in the end (out, or out-2 ...) */
+	bool quiet;	 /* no progress */
+	bool figures;	 /* draw figures and the report */
 	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
 	int64_t stuck_after_ns;		  /* of a command; see guest.h */
 	bool keeps;			  /* of a command: its files stay under out */

@@ -3,6 +3,7 @@
 #include "cli/run_options.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,21 @@ static int add_set(struct lh_run_options *o, const char *verb, const char *arg)
 	return add_override(o, verb, path, equals + 1);
 }
 
+/* --out DIR, without slashes at its end. */
+static int set_out(struct lh_run_options *o, const char *verb, const char *arg)
+{
+	size_t n = strlen(arg);
+
+	while (n > 1 && arg[n - 1] == '/')
+		n--;
+	if (!n)
+		return lh_cli_usage(verb, "--out takes the name of a folder");
+	if (o->n_owned == LH_OVERRIDES_MAX || !(o->owned[o->n_owned] = strndup(arg, n)))
+		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
+	o->out = o->owned[o->n_owned++];
+	return -1;
+}
+
 static int set_repeat(struct lh_run_options *o, const char *verb, const char *arg)
 {
 	char *end;
@@ -129,8 +145,7 @@ static int take(struct lh_run_options *o, const char *verb, int id, const char *
 
 	switch (id) {
 	case OPT_OUT:
-		o->out = optarg;
-		return -1;
+		return set_out(o, verb, optarg);
 	case OPT_SET:
 		return add_set(o, verb, optarg);
 	case OPT_REPEAT:
@@ -217,12 +232,15 @@ static int run_once(const struct lh_run_options *o, struct lh_scenario *sc, cons
 		.scenario = sc, .out = out, .quiet = o->quiet, .figures = !o->no_figures};
 	struct lh_results results;
 	struct lh_error err = {0};
+	char moved[PATH_MAX];
 	bool has_results;
-	int r = lh_execute(&ex, &results, &has_results, &err);
+	int r;
 
+	ex.ret_out = moved;
+	r = lh_execute(&ex, &results, &has_results, &err);
 	if (has_results) {
 		if (print)
-			print_results(o, &results, out);
+			print_results(o, &results, moved);
 		lh_results_done(&results);
 	}
 	return r < 0 ? lh_cli_fail(NULL, &err) : 0;
@@ -264,6 +282,8 @@ int lh_run_repeat(const struct lh_run_options *o, struct lh_scenario *sc)
 		return 1;
 	if (o->repeat == 1)
 		return run_once(o, sc, chosen, true);
+	if (first > INT64_MAX - o->repeat)
+		return lh_cli_usage("run", "seeds from %lld on do not fit", (long long)first);
 	if (lh_path_exists(chosen))
 		return lh_cli_usage("run", "%s exists; results are never overwritten", chosen);
 	for (; n < o->repeat && status == 0; n++) {

@@ -321,6 +321,23 @@ out:
 	return r;
 }
 
+/* Whether more collections are opened in a row than may be nested: the parser's time for
+ * those grows with the square of their number, before it gives any of them out. */
+static bool is_too_deep(const char *text, size_t size)
+{
+	size_t open = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		if (text[i] == '[' || text[i] == '{')
+			open++;
+		else if (!strchr(" \t\r\n", text[i]))
+			open = 0;
+		if (open > YAML_MAX_DEPTH)
+			return true;
+	}
+	return false;
+}
+
 int lh_yaml_parse(const char *name, const char *text, size_t size, struct lh_yaml **ret_root,
 		  struct lh_diag *diag, struct lh_error *err)
 {
@@ -329,6 +346,10 @@ int lh_yaml_parse(const char *name, const char *text, size_t size, struct lh_yam
 	yaml_parser_t parser;
 	size_t before = diag->n_messages + diag->n_dropped;
 
+	if (is_too_deep(text, size)) {
+		lh_diag_add(diag, (struct lh_pos){name, 1, 1}, NULL, "nested too deeply");
+		return lh_diag_check(diag, err);
+	}
 	if (!yaml_parser_initialize(&parser))
 		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", name);
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);

@@ -71,6 +71,15 @@ static double jitter_allowance_ms(const struct lh_plan *plan, size_t a, size_t b
 	return jitter_sds * sd_ns / LH_NS_PER_MS;
 }
 
+/* Time that an echo and its answer themselves take to pass the two paths, in ms. */
+static double echo_ms(const struct lh_plan *plan, size_t a, size_t b)
+{
+	double there = (double)lh_plan_path_at(plan, a, b)->bandwidth_bps;
+	double back = (double)lh_plan_path_at(plan, b, a)->bandwidth_bps;
+
+	return 8e3 * LH_ECHO_WIRE_BYTES / there + 8e3 * LH_ECHO_WIRE_BYTES / back;
+}
+
 static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_links *links,
 		      struct lh_error *err)
 {
@@ -93,7 +102,8 @@ static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_
 			row->achieved =
 				rtts[i * n + j] < 0 ? -1 : (double)rtts[i * n + j] / LH_NS_PER_MS;
 			row->tolerance_ratio = is_virtual ? rtt_ratio_virtual : rtt_ratio_real;
-			row->tolerance_abs = is_virtual ? rtt_abs_ms_virtual : rtt_abs_ms_real;
+			row->tolerance_abs = is_virtual ? rtt_abs_ms_virtual
+							: rtt_abs_ms_real + echo_ms(plan, i, j);
 			row->tolerance_abs += jitter_allowance_ms(plan, i, j);
 			row->published = -1;
 			judge(links, row);

@@ -5,6 +5,9 @@
 
 #include "emulator/probe.h"
 
+/* An echo of the round-trip probe on the wire: Ethernet, IPv4, ICMP and what it carries. */
+enum { LH_ECHO_WIRE_BYTES = 14 + 20 + 24 };
+
 enum { LH_NS_PER_MS = 1000000, LH_NS_PER_S = 1000000000 };
 
 /* Measures the median round trip of every ordered pair: ret_ns[from * n + to], -1: no answer. */

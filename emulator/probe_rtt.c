@@ -35,6 +35,8 @@ struct echo {
 	int64_t sent_ns; /* CLOCK_REALTIME, the clock of the kernel's stamps */
 };
 
+_Static_assert(sizeof(struct echo) + 34 == LH_ECHO_WIRE_BYTES, "the length of an echo");
+
 struct rtt_probe {
 	const struct lh_plan *plan;
 	int *socks; /* by node */

@@ -194,7 +194,7 @@ static void put_results(FILE *f, const struct lh_results *results)
 	      "<th>this run</th><th>published</th><th>difference</th></tr>\n",
 	      f);
 	put_metric(f, "throughput (samples/s)", s->throughput_sps, p->throughput_sps, 1);
-	put_metric(f, "granularity (calculation / communication)", s->granularity, p->granularity,
+	put_metric(f, "granularity ((wall - communication) / communication)", s->granularity, p->granularity,
 		   2);
 	put_metric(f, "communication per epoch (s)", s->communication_s, p->comm_s, 2);
 	put_metric(f, "ranks without averaging (samples/s)", s->local_sps, NAN, 1);

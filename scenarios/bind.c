@@ -121,6 +121,7 @@ static void bind_number(const struct site *s)
 	if (end == s->value->text || *end || !(v >= 0 && v < 1e18)) {
 		lh_diag_add(s->diag, s->value->pos, s->path,
 			    "'%.60s' is not a number of at least 0", s->value->text);
+		*(double *)s->at = 1; /* as in bind_quantity: said once */
 		return;
 	}
 	*(double *)s->at = v;

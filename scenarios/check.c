@@ -14,6 +14,7 @@
 
 /* Three standard deviations must leave a micro-batch some time. */
 static const double VARIATION_MAX = 0.33;
+static const double SPEED_MIN = 1e-3, SPEED_MAX = 1e8; /* samples/s */
 
 /* Of packets lost, doubled, damaged: beyond it no connection would come about. */
 static const double SHARE_MAX = 0.9;
@@ -271,9 +272,12 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 		lh_diag_add(diag, spec->pos, path,
 			    "profile '%s' varies model '%s' by more than %.0f %%",
 			    ret->machine->gpu, model, 100 * VARIATION_MAX);
-	else if (!(ret->profile->samples_per_s > 0))
-		lh_diag_add(diag, spec->pos, path, "profile '%s' gives model '%s' no speed",
-			    ret->machine->gpu, model);
+	else if (!(ret->profile->samples_per_s >= SPEED_MIN &&
+		   ret->profile->samples_per_s <= SPEED_MAX))
+		lh_diag_add(diag, spec->pos, path,
+			    "profile '%s' gives model '%s' %g samples/s; expected %g to %g",
+			    ret->machine->gpu, model, ret->profile->samples_per_s, SPEED_MIN,
+			    SPEED_MAX);
 	if (!ret->host)
 		lh_diag_add(diag, spec->pos, path,
 			    "machine '%s' has no host costs for model '%s' and no `default`",

@@ -19,7 +19,7 @@ static const struct lh_section nic_section = {
 };
 
 static const struct lh_choice congestion_controls[] = {
-	{"cubic", 0}, {"reno", 0}, {"bbr", 0}, {"dctcp", 0}, {NULL, 0},
+	{"cubic", 0}, {"reno", 0}, {"bbr", 0}, {NULL, 0},
 };
 
 static const struct lh_field tcp_fields[] = {

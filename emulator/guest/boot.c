@@ -28,6 +28,9 @@ enum {
 	MIB = 1 << 20,
 };
 
+/* The guest's own folder, in the run's. */
+#define UML_DIR ".guest"
+
 /* The guest's wall clock begins here, always: 2023-04-01 00:00:00 UTC. */
 #define START_NS "1680307200000000000"
 
@@ -55,7 +58,21 @@ static void args_done(struct args *a)
 		free(a->list[i]);
 }
 
-static void add_guest_args(struct args *a, const struct lh_guest_request *r, const char *uml_dir)
+/*
+ * Adds what stands on the guest's command line. The kernel splits it at blanks and quotes, and
+ * an init that it cannot read there would be replaced by the host's: no word may have any.
+ */
+static void args_add_word(struct args *a, char *text)
+{
+	if (text && strpbrk(text, " \t\n\"")) {
+		a->failed = true;
+		free(text);
+		return;
+	}
+	args_add(a, text);
+}
+
+static void add_guest_args(struct args *a, const struct lh_guest_request *r)
 {
 	lh_cleanup_free char *run_dir = lh_guest_encode(r->run_dir);
 	lh_cleanup_free char *trainer =
@@ -69,7 +86,7 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r, con
 	args_add(a, strdup("rw"));
 	args_add(a, strdup("con=null"));
 	args_add(a, strdup("con0=null,fd:1"));
-	args_add(a, lh_strf("uml_dir=%s", uml_dir));
+	args_add(a, strdup("uml_dir=" UML_DIR));
 	args_add(a, strdup("umid=guest"));
 	args_add(a, strdup("panic=-1"));
 	args_add(a, strdup("noreboot"));
@@ -79,16 +96,16 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r, con
 		args_add(a, strdup("time-travel-start=" START_NS));
 		args_add(a, lh_strf("random_seed=%lld", (long long)r->seed));
 	}
-	args_add(a, lh_strf("init=\"%s\"", r->program_path));
+	args_add(a, strchr(r->program_path, '"') ? NULL : lh_strf("init=\"%s\"", r->program_path));
 	args_add(a, strdup("--"));
 	args_add(a, strdup(LH_GUEST_INIT_VERB));
-	args_add(a, lh_strf("%s", run_dir ? run_dir : ""));
-	args_add(a, lh_strf("%s", trainer ? trainer : ""));
+	args_add_word(a, run_dir ? strdup(run_dir) : NULL);
+	args_add_word(a, trainer ? strdup(trainer) : NULL);
 	args_add(a, strdup(r->virtual_clock ? LH_GUEST_VIRTUAL : LH_GUEST_REAL));
 }
 
 /* In the child: becomes the guest's kernel. Does not return. */
-static void become(char *const argv[], int log_fd, pid_t parent)
+static void become(char *const argv[], const char *run_dir, int log_fd, pid_t parent)
 {
 	char *const environment[] = {"HOME=/", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
 	sigset_t none;
@@ -102,7 +119,9 @@ static void become(char *const argv[], int log_fd, pid_t parent)
 	dup2(null_fd, STDIN_FILENO);
 	dup2(log_fd, STDOUT_FILENO);
 	dup2(log_fd, STDERR_FILENO);
-	execve(argv[0], argv, environment);
+	/* the guest's own folder is named relative to this one: see args_add_word */
+	if (chdir(run_dir) == 0)
+		execve(argv[0], argv, environment);
 	dprintf(STDERR_FILENO, "cannot run %s: %s\n", argv[0], strerror(errno));
 	_exit(EXEC_FAILED);
 }
@@ -182,7 +201,7 @@ static int boot(const struct lh_guest_request *r, struct args *args, const char 
 		return lh_fail(err, LH_ESYS, errno, "create %s", log_path);
 	pid = fork();
 	if (pid == 0)
-		become(args->list, log_fd, self);
+		become(args->list, r->run_dir, log_fd, self);
 	if (pid < 0)
 		return lh_fail(err, LH_ESYS, errno, "start the guest");
 	watch.kernel = pid;
@@ -235,9 +254,11 @@ int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
 			       "guest kernel %s (./bootstrap build makes it, or set "
 			       "LONGHAUL_GUEST_KERNEL)",
 			       r->kernel_path);
-	add_guest_args(&args, r, uml_dir);
+	add_guest_args(&args, r);
 	if (args.failed || args.size > COMMAND_LINE_MAX)
-		code = lh_fail(err, LH_ERUN, 0, "the paths are too long for the guest");
+		code = lh_fail(err, LH_ERUN, 0,
+			       "the guest cannot be told these paths: they are too long, or the "
+			       "program's has a quote in it");
 	else
 		code = lh_dir_make(uml_dir, err);
 	if (code == 0 && r->command)

@@ -200,3 +200,20 @@ wrong() {
 	run -3 "$LONGHAUL" run --set run.probe=none "$small"
 	[[ $output == *"run.probe: trainers run in networks that were measured"* ]]
 }
+
+@test "no name of a folder can change the words of the guest's command line" {
+	cat >kernel <<-END
+		#!/bin/sh
+		printf '%s\\n' "\$@" >"$BATS_TEST_TMPDIR/words"
+		exit 1
+	END
+	chmod +x kernel
+	for name in 'a"b' 'a -- b' 'a"b" c' 'ü  x'; do
+		mkdir "$name"
+		LONGHAUL_GUEST_KERNEL=$PWD/kernel run "$LONGHAUL" run --quiet --out "$name/out" A-2-cv
+		[ "$status" = 1 ]
+		[ "$(grep -c '^init="' words)" = 1 ]
+		[ "$(grep -v '^init="' words | grep -c '[" ]')" = 0 ]
+		grep -qx 'uml_dir=.guest' words
+	done
+}
