@@ -44,6 +44,17 @@ int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b)
 	return lh_plan_path_at(plan, a, b)->delay_ns + lh_plan_path_at(plan, b, a)->delay_ns;
 }
 
+int64_t lh_plan_slowest_bps(const struct lh_plan *plan, size_t from, size_t to)
+{
+	int64_t slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
+
+	if (plan->nodes[from].nic_up_bps < slowest)
+		slowest = plan->nodes[from].nic_up_bps;
+	if (plan->nodes[to].nic_down_bps < slowest)
+		slowest = plan->nodes[to].nic_down_bps;
+	return slowest;
+}
+
 int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan)
 {
 	int64_t longest = 0;
@@ -94,7 +105,6 @@ int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 	double wire = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	int64_t slowest = p->bandwidth_bps;
 	double link, rtt_s = (double)lh_plan_rtt_ns(plan, from, to) / NS_PER_S;
 	const struct lh_tcp *receiver = plan->nodes[to].tcp;
 	const struct lh_tcp *sender = plan->nodes[from].tcp;
@@ -106,11 +116,7 @@ int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
 		return -1;
 	if (lh_plan_may_drop(plan, from, to) && p->queue_ns < lh_plan_rtt_ns(plan, from, to) / 2)
 		return -1;
-	if (plan->nodes[from].nic_up_bps < slowest)
-		slowest = plan->nodes[from].nic_up_bps;
-	if (plan->nodes[to].nic_down_bps < slowest)
-		slowest = plan->nodes[to].nic_down_bps;
-	link = (double)slowest * plan->segment_bytes / wire;
+	link = (double)lh_plan_slowest_bps(plan, from, to) * plan->segment_bytes / wire;
 	if (p->clamp_segments && rtt_s > 0) {
 		double window = 8.0 * p->clamp_segments * plan->segment_bytes / rtt_s;
 

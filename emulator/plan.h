@@ -92,6 +92,9 @@ char *lh_address_format(uint32_t address, char *buf, size_t n_buf);
 /* Round-trip time between two nodes with nothing else on the way, in ns. */
 int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b);
 
+/* Rate of the slowest link from one node to another: the path or a network card; bit/s. */
+int64_t lh_plan_slowest_bps(const struct lh_plan *plan, size_t from, size_t to);
+
 /* The longest round-trip time between any two nodes, in ns. */
 int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan);
 

@@ -120,18 +120,6 @@ static double cubic_s(double segments, int64_t rtt_ns)
 	return rtt_ns < CUBIC_FLOOR_NS ? 0 : 1.5 * cbrt(segments * one_minus_beta / c);
 }
 
-/* Rate of the slowest link from one node to another: the path or a network card. */
-static int64_t slowest_bps(const struct lh_plan *plan, size_t from, size_t to)
-{
-	int64_t slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
-
-	if (plan->nodes[from].nic_up_bps < slowest)
-		slowest = plan->nodes[from].nic_up_bps;
-	if (plan->nodes[to].nic_down_bps < slowest)
-		slowest = plan->nodes[to].nic_down_bps;
-	return slowest;
-}
-
 /* Time that bytes take at a rate. */
 static int64_t time_of(int64_t bytes, int64_t bps)
 {
@@ -144,7 +132,7 @@ static int64_t settle_ns(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
-	int64_t slowest = slowest_bps(plan, from, to);
+	int64_t slowest = lh_plan_slowest_bps(plan, from, to);
 	double bdp = (double)slowest / 8 * ((double)rtt / LH_NS_PER_S) / plan->segment_bytes;
 	bool by_window = p->clamp_segments && p->clamp_segments < bdp;
 	double segments = by_window ? p->clamp_segments : bdp;
@@ -159,7 +147,7 @@ static int64_t settle_ns(const struct lh_plan *plan, size_t from, size_t to)
 static struct lh_stream_job short_job(const struct lh_plan *plan, size_t from, size_t to)
 {
 	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
-	int64_t floor_ns = time_of(MEASURE_FLOOR_BYTES, slowest_bps(plan, from, to));
+	int64_t floor_ns = time_of(MEASURE_FLOOR_BYTES, lh_plan_slowest_bps(plan, from, to));
 	int64_t trips = MEASURED_RTTS;
 
 	if (floor_ns < MEASURE_FLOOR_NS)

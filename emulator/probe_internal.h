@@ -34,4 +34,9 @@ int64_t lh_now_ns(void);
 /* Sleeps until CLOCK_MONOTONIC reads t_ns. */
 void lh_sleep_until(int64_t t_ns);
 
+struct msghdr;
+
+/* The kernel's arrival stamp (SO_TIMESTAMPNS, CLOCK_REALTIME) of a received message in ns, or 0. */
+int64_t lh_arrival_ns(struct msghdr *m);
+
 #endif

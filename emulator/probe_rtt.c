@@ -100,8 +100,7 @@ static int send_echo(struct rtt_probe *p, size_t from, size_t to, uint32_t round
 	return 0;
 }
 
-/* The kernel's arrival stamp of a message, or 0. */
-static int64_t arrival_ns(struct msghdr *m)
+int64_t lh_arrival_ns(struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		struct timespec t;
@@ -140,7 +139,7 @@ static void receive_answers(struct rtt_probe *p, size_t from)
 			continue;
 		sample = &p->samples[(from * n + e.to) * p->n_rounds + e.round];
 		if (*sample < 0) {
-			*sample = arrival_ns(&m) - e.sent_ns;
+			*sample = lh_arrival_ns(&m) - e.sent_ns;
 			p->n_missing--;
 		}
 	}

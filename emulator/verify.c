@@ -82,24 +82,12 @@ double lh_verify_ns(double bytes, int64_t bps)
 	return bytes * 8 / (double)bps * LH_NS_PER_S;
 }
 
-int64_t lh_verify_slowest_bps(const struct lh_plan *plan, size_t from, size_t to)
-{
-	int64_t slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
-
-	if (plan->nodes[from].nic_up_bps < slowest)
-		slowest = plan->nodes[from].nic_up_bps;
-	if (plan->nodes[to].nic_down_bps < slowest)
-		slowest = plan->nodes[to].nic_down_bps;
-	return slowest;
-}
-
 /* Packets so far apart that none meets another: not in a queue, nor by drawing other delays. */
 static int64_t idle_gap_ns(const struct lh_plan *plan, const struct lh_train *t)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, t->from, t->to);
 	double wire = lh_probe_wire_bytes(lh_probe_full_bytes(plan));
-	int64_t gap =
-		(int64_t)(2 * lh_verify_ns(wire, lh_verify_slowest_bps(plan, t->from, t->to)));
+	int64_t gap = (int64_t)(2 * lh_verify_ns(wire, lh_plan_slowest_bps(plan, t->from, t->to)));
 
 	if (p->jitter && p->jitter->highest_ns - p->jitter->lowest_ns > gap)
 		gap = p->jitter->highest_ns - p->jitter->lowest_ns;

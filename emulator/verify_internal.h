@@ -70,9 +70,6 @@ int lh_verify_add(struct lh_verify *v, struct lh_verify_row row, struct lh_error
 /* Time that bytes take at a rate, in ns. */
 double lh_verify_ns(double bytes, int64_t bps);
 
-/* Rate of the path or the slower card. */
-int64_t lh_verify_slowest_bps(const struct lh_plan *plan, size_t from, size_t to);
-
 /* For qsort. */
 int lh_compare_doubles(const void *a, const void *b);
 

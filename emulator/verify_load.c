@@ -34,7 +34,7 @@ int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_e
 {
 	const struct lh_plan *plan = v->plan;
 	const struct lh_plan_path *p = lh_verify_path(v, idle);
-	int64_t slowest = lh_verify_slowest_bps(plan, idle->from, idle->to);
+	int64_t slowest = lh_plan_slowest_bps(plan, idle->from, idle->to);
 	double wire = lh_probe_wire_bytes(lh_probe_full_bytes(plan));
 	double burst = plan->nodes[idle->from].nic_burst_bytes, n = N_RATE;
 	struct lh_train t = {.from = idle->from, .to = idle->to, .at_once = 1, .in_one = 1};

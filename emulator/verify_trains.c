@@ -163,20 +163,6 @@ static int send_some(struct trains *s, size_t train, uint32_t number, uint32_t c
 	return 0;
 }
 
-/* The kernel's arrival stamp of a message, or 0. */
-static int64_t arrival_of(struct msghdr *m)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		struct timespec t;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SO_TIMESTAMPNS)
-			continue;
-		memcpy(&t, CMSG_DATA(c), sizeof(t));
-		return (int64_t)t.tv_sec * LH_NS_PER_S + t.tv_nsec;
-	}
-	return 0;
-}
-
 static bool is_whole(const unsigned char *packet, size_t size)
 {
 	struct head h;
@@ -258,9 +244,9 @@ static void receive_all(struct trains *s, size_t node)
 		if (got < 0)
 			return;
 		if (is_whole(packet, (size_t)got))
-			take_whole(s, node, packet, arrival_of(&m));
+			take_whole(s, node, packet, lh_arrival_ns(&m));
 		else
-			take_damaged(s, node, &from, arrival_of(&m));
+			take_damaged(s, node, &from, lh_arrival_ns(&m));
 	}
 }
 
