@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/yaml.h"
 #include "scenarios/bind.h"
+#include "scenarios/capture.h"
 #include "scenarios/check_internal.h"
 #include "scenarios/jitter.h"
 
@@ -540,4 +541,5 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	check_windows(sc, count, diag);
 	check_prices(sc, count, diag);
 	resolve_nodes(sc, diag);
+	lh_capture_check(sc, diag);
 }

@@ -255,6 +255,14 @@ struct lh_pricing {
 	int vm; /* enum lh_vm_pricing: which one the summary shows */
 };
 
+/* Which packets are kept while the workload runs. */
+struct lh_capture_spec {
+	char **where; /* words of capture.h; none: nothing is captured, and the next two are -1 */
+	size_t n_where;
+	int64_t snaplen_bytes; /* of each packet */
+	int64_t max_bytes;     /* of each file */
+};
+
 struct lh_run_spec {
 	int clock;
 	int backend;
@@ -262,6 +270,7 @@ struct lh_run_spec {
 	int segments;
 	int probe;
 	int64_t guest_memory_bytes;
+	struct lh_capture_spec capture;
 };
 
 struct lh_published {

@@ -131,6 +131,24 @@ static const struct lh_choice probes[] = {
 	{"short", LH_PROBE_SHORT}, {"full", LH_PROBE_FULL}, {"none", LH_PROBE_NONE}, {NULL, 0},
 };
 
+static const struct lh_field capture_fields[] = {
+	{.key = "where", .type = LH_FIELD_STRINGS, .flags = REQUIRED,
+	 AT(struct lh_capture_spec, where), COUNT(struct lh_capture_spec, n_where),
+	 .doc = "links and paths: a node (SITE/N), two sites or nodes with a comma between, or all"},
+	{.key = "snaplen", .type = LH_FIELD_SIZE, AT(struct lh_capture_spec, snaplen_bytes),
+	 .fallback = "128 B", .min = 64, .max = 262144,
+	 .doc = "bytes kept of each packet; the default holds all headers of TCP over IP"},
+	{.key = "max_bytes", .type = LH_FIELD_SIZE, AT(struct lh_capture_spec, max_bytes),
+	 .fallback = "1 GiB", .min = 1000, .max = 1099511627776,
+	 .doc = "bound on each file; what comes after is counted, not kept"},
+	END,
+};
+
+static const struct lh_section capture_section = {
+	"a capture", "Packets to keep, in files that tcpdump and Wireshark read.",
+	sizeof(struct lh_capture_spec), LH_NO_OFFSET, NULL, LH_NO_OFFSET, capture_fields,
+};
+
 static const struct lh_field run_fields[] = {
 	{.key = "clock", .type = LH_FIELD_CHOICE, AT(struct lh_run_spec, clock),
 	 .fallback = "virtual", .choices = clocks,
@@ -150,6 +168,8 @@ static const struct lh_field run_fields[] = {
 	{.key = "guest_memory", .type = LH_FIELD_SIZE,
 	 AT(struct lh_run_spec, guest_memory_bytes), .fallback = "8 GiB", .min = 268435456,
 	 .max = 1099511627776, .doc = "memory of the guest, taken as it is touched"},
+	{.key = "capture", .type = LH_FIELD_SECTION, AT(struct lh_run_spec, capture),
+	 .section = &capture_section, .doc = "packets to keep; none without"},
 	END,
 };
 
