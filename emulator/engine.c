@@ -10,6 +10,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "emulator/capture.h"
 #include "emulator/cgroup.h"
 #include "emulator/engine_internal.h"
 #include "emulator/launch.h"
@@ -159,8 +160,12 @@ static json_t *site_links_to_json(struct lh_engine *e)
 
 /* Writes engine.json: the last thing of a run. */
 static int write_verdict(struct lh_engine *e, int result, const struct lh_error *why,
-			 const struct lh_net_faults *faults, struct lh_error *err)
+			 const struct lh_net_faults *faults, struct lh_capture *capture,
+			 struct lh_error *err)
 {
+	/* in this order: ending a capture takes a while, in which packets may pass */
+	json_t *site_links = site_links_to_json(e);
+	json_t *captured = lh_capture_stop(capture);
 	bool faultless = faults_are_none(faults);
 	const char *status = "done", *message = "";
 
@@ -178,12 +183,12 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 	}
 	return lh_engine_write_json(
 		e, "engine.json",
-		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o, s:o, s:o}", "format",
+		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o, s:o, s:o, s:o*}", "format",
 			  "longhaul-engine/1", "status", status, "message", message, "exit_status",
 			  lh_error_exit_status(why), "begin_ns", (json_int_t)e->begin_ns, "end_ns",
 			  (json_int_t)e->end_ns, "pinned", e->net ? lh_net_pinned(e->net) : NULL,
 			  "explained", explained_to_json(faults), "unexplained",
-			  faults_to_json(faults), "site_links", site_links_to_json(e)),
+			  faults_to_json(faults), "site_links", site_links, "capture", captured),
 		err);
 }
 
@@ -198,6 +203,14 @@ static void engine_done(struct lh_engine *e)
 	free(e->now);
 }
 
+/* In virtual time each reading of the clock moves it. What runs begins at a whole second all the
+ * same, so that probes and captures do not shift what comes after them. */
+static void wait_for_whole_second(const struct lh_engine *e)
+{
+	if (e->req->scenario->run.clock == LH_CLOCK_VIRTUAL)
+		lh_sleep_until((lh_now_ns() / LH_NS_PER_S + 1) * LH_NS_PER_S);
+}
+
 void lh_engine_clear_stale(void)
 {
 	lh_cgroup_remove_stale();
@@ -207,6 +220,7 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 {
 	struct lh_engine e = {.req = request};
 	struct lh_net_faults faults = {0};
+	struct lh_capture *capture = NULL;
 	struct lh_error why = {0};
 	int r, written;
 
@@ -223,6 +237,10 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 		r = probe(&e, &why);
 	if (r == 0 && !request->verifies)
 		r = open_counters(&e, &why);
+	if (r == 0 && !request->verifies)
+		r = lh_capture_start(e.net, e.plan, request->run_dir, &capture, &why);
+	if (r == 0)
+		wait_for_whole_second(&e);
 	e.begin_ns = e.end_ns = lh_now_ns();
 	if (r == 0 && !request->verifies)
 		r = request->command ? lh_run_commands(&e, &why) : lh_run_trainers(&e, &why);
@@ -231,7 +249,7 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 	/* a proof judges what was lost itself, before it makes queues overflow */
 	if (r == 0 && !request->verifies)
 		r = lh_net_read_faults(e.net, &faults, &why);
-	written = write_verdict(&e, r, &why, &faults, err);
+	written = write_verdict(&e, r, &why, &faults, capture, err);
 	engine_done(&e);
 	return written;
 }
