@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/capture.h"
 #include "collect/collect_internal.h"
 #include "core/cleanup.h"
 #include "core/file.h"
@@ -196,6 +197,8 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 	r = add_traffic(sc, &events, run_dir, results, err);
 	if (r == 0)
 		r = lh_validity_read(run_dir, &events, &results->summary, &results->invalid, err);
+	if (r == 0)
+		r = lh_capture_notes_read(run_dir, &results->notes, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < results->cost.notes.n_items; i++)
