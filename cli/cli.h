@@ -26,6 +26,7 @@ int lh_cmd_rerun(int argc, char **argv);
 int lh_cmd_verify(int argc, char **argv);
 int lh_cmd_list(int argc, char **argv);
 int lh_cmd_plot(int argc, char **argv);
+int lh_cmd_capture(int argc, char **argv);
 int lh_cmd_reproduce(int argc, char **argv);
 int lh_cmd_import(int argc, char **argv);
 int lh_cmd_doctor(int argc, char **argv);

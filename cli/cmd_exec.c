@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/capture_option.h"
 #include "cli/cli.h"
 #include "cli/execute.h"
 #include "cli/run_options.h"
@@ -28,6 +29,7 @@ struct exec_options {
 	size_t n_overrides;
 	char *owned[LH_OVERRIDES_MAX]; /* copies that overrides point into */
 	size_t n_owned;
+	char *capture; /* words of --capture as a JSON array; NULL: none. Owned */
 	int64_t time_limit_ns;
 	int64_t stuck_after_ns;
 	bool keep_going;
@@ -43,6 +45,7 @@ enum option_id {
 	OPT_SET,
 	OPT_SEED,
 	OPT_NO_PROBE,
+	OPT_CAPTURE,
 	OPT_TIME_LIMIT,
 	OPT_STUCK_AFTER,
 	OPT_KEEP_GOING,
@@ -66,6 +69,9 @@ static const struct option_row {
 	 "change a key of the scenario: --set 'network.paths.0.rtt=20 ms'"},
 	{"seed", "N", OPT_SEED, "run.seed", NULL, "seed of everything random"},
 	{"no-probe", NULL, OPT_NO_PROBE, "run.probe", "none", "do not measure the network first"},
+	{"capture", "WHERE", OPT_CAPTURE, "run.capture.where", NULL,
+	 "keep the packets of a node (SITE/N), of a path (A,B: sites or nodes), or of all; repeat "
+	 "it"},
 	{"time-limit", "T", OPT_TIME_LIMIT, NULL, NULL,
 	 "end the programs after that long, such as '10 min', of the run's clock"},
 	{"stuck-after", "T", OPT_STUCK_AFTER, NULL, NULL,
@@ -148,6 +154,8 @@ static int take(struct exec_options *o, int id, const char *shown)
 		return -1;
 	case OPT_SET:
 		return add_set(o, optarg);
+	case OPT_CAPTURE:
+		return lh_capture_option_add(&o->capture, optarg) < 0 ? 1 : -1;
 	case OPT_TIME_LIMIT:
 		return take_duration(row->name, optarg, &o->time_limit_ns);
 	case OPT_STUCK_AFTER:
@@ -207,7 +215,7 @@ static int parse(struct exec_options *o, int argc, char **argv)
 		return lh_cli_usage("exec", "--node or --all, not both");
 	o->target = argv[optind];
 	o->command = own < argc ? argv + own + 1 : NULL;
-	return -1;
+	return o->capture ? add_override(o, row_of(OPT_CAPTURE)->key, o->capture) : -1;
 }
 
 /* Which nodes the command runs in. */
@@ -285,10 +293,15 @@ static int run_in(const struct exec_options *o, const struct lh_scenario *sc, st
 	struct lh_ending ending = {.status = 0};
 	int status, r = choose_nodes(o, sc, &command, err);
 
+	if (r == 0 && sc->run.capture.n_where && !o->out)
+		r = lh_fail(err, LH_EUSAGE, 0,
+			    "packets are to be captured, and nothing is kept without --out");
 	if (r == 0 && (!cwd || !out))
 		r = lh_fail(err, LH_ESYS, errno, "find the current folder");
 	if (r == 0)
 		r = lh_execute_command(&ex, &ending, err);
+	if (sc->run.capture.n_where && o->out)
+		lh_capture_option_tell(o->out);
 	status = conclude(r, &ending, err);
 	free(command.nodes);
 	free(ending.what);
@@ -315,6 +328,7 @@ int lh_cmd_exec(int argc, char **argv)
 	}
 	for (size_t i = 0; i < o.n_owned; i++)
 		free(o.owned[i]);
+	free(o.capture);
 	lh_scenario_free(scenario);
 	lh_diag_done(&diag);
 	return status;

@@ -21,6 +21,8 @@ const struct lh_verb lh_verbs[] = {
 	 lh_cmd_verify},
 	{"list", "[WORD]", "list scenarios and experiments", lh_cmd_list},
 	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
+	{"capture", "FILE|RUN", "make tables and a figure of the TCP flows in captured packets",
+	 lh_cmd_capture},
 	{"reproduce", "SUITE [ID...]", "run a suite and compare with what was published",
 	 lh_cmd_reproduce},
 	{"import", "FILE...", "make a network file out of measurements", lh_cmd_import},

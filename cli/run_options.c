@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/capture_option.h"
 #include "cli/cli.h"
 #include "cli/execute.h"
 #include "core/cleanup.h"
@@ -26,6 +27,7 @@ enum option_id {
 	OPT_CLOCK,
 	OPT_PROBE,
 	OPT_COARSE,
+	OPT_CAPTURE,
 	OPT_QUIET,
 	OPT_NO_FIGURES,
 	OPT_HELP,
@@ -55,6 +57,9 @@ static const struct option_row rows[] = {
 	 "short, or full: the network is measured as the published figures were"},
 	{"coarse", NULL, OPT_COARSE, "run.segments",
 	 "large packets: faster to emulate, throughput nearly the same"},
+	{"capture", "WHERE", OPT_CAPTURE, "run.capture.where",
+	 "keep the packets of a node (SITE/N), of a path (A,B: sites or nodes), or of all; repeat "
+	 "it"},
 	{"quiet", NULL, OPT_QUIET, NULL, "no progress"},
 	{"no-figures", NULL, OPT_NO_FIGURES, NULL, "no figures and no report"},
 	{"help", NULL, OPT_HELP, NULL, "this text"},
@@ -148,6 +153,8 @@ static int take(struct lh_run_options *o, const char *verb, int id, const char *
 		return set_out(o, verb, optarg);
 	case OPT_SET:
 		return add_set(o, verb, optarg);
+	case OPT_CAPTURE:
+		return lh_capture_option_add(&o->capture, optarg) < 0 ? 1 : -1;
 	case OPT_REPEAT:
 		return set_repeat(o, verb, optarg);
 	case OPT_DRY_RUN:
@@ -196,13 +203,14 @@ int lh_run_options_parse(struct lh_run_options *o, const char *verb, int argc, c
 		return lh_cli_usage(verb, optind == argc ? "nothing to run was named"
 							 : "one thing to run at a time");
 	o->target = argv[optind];
-	return -1;
+	return o->capture ? add_override(o, verb, row_of(OPT_CAPTURE)->key, o->capture) : -1;
 }
 
 void lh_run_options_done(struct lh_run_options *o)
 {
 	for (size_t i = 0; i < o->n_owned; i++)
 		free(o->owned[i]);
+	free(o->capture);
 }
 
 static void print_results(const struct lh_run_options *o, const struct lh_results *results,

@@ -16,6 +16,7 @@ struct lh_run_options {
 	size_t n_overrides;
 	char *owned[LH_OVERRIDES_MAX]; /* copies that overrides point into */
 	size_t n_owned;
+	char *capture; /* words of --capture as a JSON array; NULL: none. Owned */
 	int repeat;
 	bool dry_run;
 	bool json;
