@@ -4,7 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 
-verbs='run exec rerun verify list plot reproduce import doctor schema'
+verbs='run exec rerun verify list plot capture reproduce import doctor schema'
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
