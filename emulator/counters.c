@@ -25,32 +25,51 @@ static long node_of_port(const struct lh_net *net, int ifindex)
 	return -1;
 }
 
-/* The pair that a netem of the router serves; false where it is none of ours. */
-static bool pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s,
-			  size_t *ret_from, size_t *ret_to)
+/* The same, and by what: the major of a netem or of a tbf behind it, less the sender's number. */
+static bool find_pair(const struct lh_net *net, const struct lh_qdisc_state *s, int *ret_first,
+		      size_t *ret_from, size_t *ret_to)
 {
+	int first = strcmp(s->kind, "netem") == 0 ? LH_NETEM_FIRST : LH_BOTTLENECK_FIRST;
 	long to = node_of_port(net, s->ifindex);
-	long from = (long)(TC_H_MAJ(s->handle) >> 16) - LH_NETEM_FIRST;
+	long from = (long)(TC_H_MAJ(s->handle) >> 16) - first;
 
-	if (strcmp(s->kind, "netem") != 0 || to < 0 || from < 0 ||
+	if ((strcmp(s->kind, "netem") != 0 && strcmp(s->kind, "tbf") != 0) || to < 0 || from < 0 ||
 	    (size_t)from >= net->plan->n_nodes)
 		return false;
+	*ret_first = first;
 	*ret_from = (size_t)from;
 	*ret_to = (size_t)to;
 	return true;
 }
 
+bool lh_net_pair_of(const struct lh_net *net, const struct lh_qdisc_state *s, size_t *ret_from,
+		    size_t *ret_to)
+{
+	int first;
+
+	return find_pair(net, s, &first, ret_from, ret_to);
+}
+
+/* The pair whose netem this is; false where it is none. */
+static bool pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s,
+			  size_t *ret_from, size_t *ret_to)
+{
+	int first;
+
+	return find_pair(net, s, &first, ret_from, ret_to) && first == LH_NETEM_FIRST;
+}
+
 struct read_back {
 	struct lh_net *net;
 	size_t n_netem;
+	size_t n_bottlenecks;
 	size_t node; /* whose class or tbf is being read */
 	size_t n_seen;
 };
 
 static int compare_randomness(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from,
-			      size_t to, struct lh_error *err)
+			      size_t to, const struct lh_plan_path *p, struct lh_error *err)
 {
-	const struct lh_plan_path *p = lh_plan_path_at(net->plan, from, to);
 	const struct lh_plan_chances *held = &s->chances, *asked = &p->chances;
 
 	/* before Linux 6.6 the kernel takes a seed and forgets it: it does not say one then */
@@ -71,25 +90,47 @@ static int compare_randomness(const struct lh_net *net, const struct lh_qdisc_st
 		       asked->duplicate, asked->corrupt, asked->reorder, p->seed);
 }
 
-static int compare_netem(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
+static int compare_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from,
+			 size_t to, const struct lh_plan_path *p, struct lh_error *err)
 {
-	struct read_back *rb = context;
-	const struct lh_plan_path *p;
-	size_t from, to;
+	int64_t rate = lh_rate_to_kernel(lh_netem_bps(p));
 
-	if (!pair_of_netem(rb->net, s, &from, &to))
-		return 0;
-	rb->n_netem++;
-	p = lh_plan_path_at(rb->net->plan, from, to);
 	if (s->delay_ns == p->delay_ns && s->jitter_ns == (p->jitter ? p->jitter->sigma_ns : 0) &&
-	    s->limit == p->limit_pkts && s->rate_bytes_per_s == lh_rate_to_kernel(p->bandwidth_bps))
-		return compare_randomness(rb->net, s, from, to, err);
+	    s->limit == p->limit_pkts && s->rate_bytes_per_s == rate)
+		return compare_randomness(net, s, from, to, p, err);
 	return lh_fail(err, LH_ESYS, 0,
 		       "netem from %s to %s holds %" PRId64 " ns, %" PRId64 " B/s, %" PRIu32
 		       " packets; asked for %" PRId64 ", %" PRId64 ", %" PRIu32,
-		       rb->net->plan->nodes[from].name, rb->net->plan->nodes[to].name, s->delay_ns,
-		       s->rate_bytes_per_s, s->limit, p->delay_ns,
-		       lh_rate_to_kernel(p->bandwidth_bps), p->limit_pkts);
+		       net->plan->nodes[from].name, net->plan->nodes[to].name, s->delay_ns,
+		       s->rate_bytes_per_s, s->limit, p->delay_ns, rate, p->limit_pkts);
+}
+
+int lh_net_compare(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from, size_t to,
+		   const struct lh_plan_path *p, struct lh_error *err)
+{
+	int64_t rate = lh_rate_to_kernel(p->bandwidth_bps);
+
+	if (strcmp(s->kind, "netem") == 0)
+		return compare_netem(net, s, from, to, p, err);
+	if (p->varies && s->rate_bytes_per_s == rate && s->limit == p->queue_bytes)
+		return 0;
+	return lh_fail(err, LH_ESYS, 0,
+		       "the bottleneck from %s to %s holds %" PRId64 " B/s, %" PRIu32
+		       " bytes; asked for %" PRId64 ", %" PRIu32,
+		       net->plan->nodes[from].name, net->plan->nodes[to].name, s->rate_bytes_per_s,
+		       s->limit, rate, p->queue_bytes);
+}
+
+static int compare_path(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
+{
+	struct read_back *rb = context;
+	size_t from, to;
+	int first;
+
+	if (!find_pair(rb->net, s, &first, &from, &to))
+		return 0;
+	*(first == LH_NETEM_FIRST ? &rb->n_netem : &rb->n_bottlenecks) += 1;
+	return lh_net_compare(rb->net, s, from, to, lh_plan_path_at(rb->net->plan, from, to), err);
 }
 
 static int compare_class(const struct lh_class_state *s, void *context, struct lh_error *err)
@@ -139,20 +180,28 @@ static int read_back_node(struct read_back *rb, struct lh_error *err)
 
 int lh_net_read_back(struct lh_net *net, struct lh_error *err)
 {
-	size_t n = net->plan->n_nodes;
+	size_t n = net->plan->n_nodes, n_varying = 0;
 	struct read_back rb = {.net = net};
-	int r = lh_qdisc_dump(net->router, compare_netem, &rb, err);
+	int r = lh_qdisc_dump(net->router, compare_path, &rb, err);
 
 	if (r == 0 && rb.n_netem != n * (n - 1))
 		r = lh_fail(err, LH_ESYS, 0, "the router holds %zu netem; asked for %zu",
 			    rb.n_netem, n * (n - 1));
+	for (size_t i = 0; i < n * n; i++)
+		n_varying += net->plan->paths[i].varies;
+	if (r == 0 && rb.n_bottlenecks != n_varying)
+		r = lh_fail(err, LH_ESYS, 0, "the router holds %zu bottlenecks; asked for %zu",
+			    rb.n_bottlenecks, n_varying);
 	for (rb.node = 0; rb.node < n && r == 0; rb.node++) {
+		size_t n_classes;
+
 		rb.n_seen = 0;
 		r = lh_class_dump(net->router, net->port_ifindex[rb.node], compare_class, &rb, err);
-		if (r == 0 && n > 1 && rb.n_seen != n)
+		n_classes = n + lh_net_port_varies(net, rb.node);
+		if (r == 0 && n > 1 && rb.n_seen != n_classes)
 			r = lh_fail(err, LH_ESYS, 0,
 				    "the port of %s has %zu classes; asked for %zu",
-				    net->plan->nodes[rb.node].name, rb.n_seen, n);
+				    net->plan->nodes[rb.node].name, rb.n_seen, n_classes);
 		if (r == 0)
 			r = read_back_node(&rb, err);
 	}
@@ -219,15 +268,16 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 	for (size_t j = 0; j < plan->n_nodes; j++) {
 		if (i == j)
 			continue;
-		if (lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||
+		if (lh_plan_may_ever_repeat(plan, i, j) || lh_plan_may_ever_repeat(plan, j, i) ||
+		    lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||
 		    lh_plan_rtt_ns(plan, i, j) >= LH_TCP_RTO_MAX_NS ||
 		    lh_plan_is_rough(lh_plan_path_at(plan, i, j)) ||
 		    lh_plan_is_rough(lh_plan_path_at(plan, j, i)) ||
 		    lh_plan_may_mislead(plan, i, j) || lh_plan_may_mislead(plan, j, i))
 			return true;
-		if ((lh_plan_may_drop(plan, i, j) &&
+		if ((lh_plan_may_ever_drop(plan, i, j) &&
 		     counters[i * plan->n_nodes + j].dropped_packets) ||
-		    (lh_plan_may_drop(plan, j, i) &&
+		    (lh_plan_may_ever_drop(plan, j, i) &&
 		     counters[j * plan->n_nodes + i].dropped_packets))
 			return true;
 	}
@@ -287,21 +337,24 @@ static double loss_ratio(const struct lh_plan_chances *c, double *ret_spread)
 /*
  * Takes the drops of one path apart. netem counts what it loses by chance and what its queue
  * has no room for in one number: up to six standard deviations above what was asked for, all
- * are losses; beyond, what was asked for is.
+ * are losses; beyond, what was asked for is. Where that changed in time the most counts, and
+ * where all was lost for a while, every drop is a loss.
  */
 static void sort_drops(const struct lh_plan *plan, size_t from, size_t to,
 		       const struct lh_net_counter *c, struct lh_net_faults *f)
 {
-	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+	bool loses_all;
+	struct lh_plan_chances worst =
+		lh_plan_worst_chances(lh_plan_path_at(plan, from, to), &loses_all);
 	double offered = (double)(c->wire_packets + c->dropped_packets);
-	double spread, ratio = loss_ratio(&p->chances, &spread);
+	double spread, ratio = loss_ratio(&worst, &spread);
 	double sd = sqrt(offered * ratio * (1 - ratio) * spread) + (ratio > 0 ? spread : 0);
 	uint64_t lost = c->dropped_packets;
 
-	if ((double)lost > offered * ratio + LOSS_SDS * sd)
+	if (!loses_all && (double)lost > offered * ratio + LOSS_SDS * sd)
 		lost = (uint64_t)(offered * ratio);
 	f->path_losses += lost;
-	if (lh_plan_may_drop(plan, from, to))
+	if (lh_plan_may_ever_drop(plan, from, to))
 		f->path_drops += c->dropped_packets - lost;
 	else
 		f->qdisc_drops += c->dropped_packets - lost;

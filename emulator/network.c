@@ -105,6 +105,8 @@ static int shape_port(struct lh_net *net, size_t to, struct lh_error *err)
 			r = lh_netem_add(net->router, port, (unsigned)from, p,
 					 net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES, err);
 	}
+	if (r == 0 && lh_net_port_varies(net, to))
+		r = lh_wake_class_add(net->router, port, n->nic_down_bps, err);
 	return r < 0 ? r : lh_filter_add(net->router, port, net->bpf.classify_prog_fd, err);
 }
 
@@ -185,6 +187,8 @@ static int build(struct lh_net *net, bool owns_kernel, struct lh_error *err)
 	if (r == 0)
 		r = wait_for_links(net, err);
 	if (r == 0)
+		r = lh_net_open_wake(net, err);
+	if (r == 0)
 		r = lh_net_read_back(net, err);
 	return r;
 }
@@ -210,6 +214,7 @@ int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **re
 			       .owns_kernel = owns_kernel,
 			       .home_ns_fd = -1,
 			       .router_ns_fd = -1,
+			       .wake_fd = -1,
 			       .bpf = LH_BPF_NONE};
 	net->node_ns_fds = calloc(plan->n_nodes, sizeof(*net->node_ns_fds));
 	net->port_ifindex = calloc(plan->n_nodes, sizeof(*net->port_ifindex));
@@ -242,6 +247,8 @@ void lh_net_close(struct lh_net *net)
 			close(net->node_ns_fds[i]);
 	if (net->router_ns_fd >= 0)
 		close(net->router_ns_fd);
+	if (net->wake_fd >= 0)
+		close(net->wake_fd);
 	if (net->home_ns_fd >= 0)
 		close(net->home_ns_fd);
 	lh_bpf_close(&net->bpf);

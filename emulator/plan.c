@@ -8,13 +8,12 @@
 #include <stdlib.h>
 
 #include "core/rng.h"
+#include "emulator/plan_internal.h"
 
-static const int64_t QUEUE_MAX_NS = INT64_C(3600000000000);
 static const int64_t TCP_RTO_MIN_NS = 200000000;		 /* Linux's shortest time-out */
 static const uint32_t first_address = 10u << 24 | 64u << 16 | 1; /* 10.64.0.1 */
 
 enum {
-	NS_PER_S = 1000000000,
 	LIMIT_FLOOR_PKTS = 1000,
 	NIC_QUEUE_FLOOR_BYTES = 256 << 10, /* a few of the largest super-packets */
 	NIC_QUEUE_NS = 100000000,
@@ -60,25 +59,17 @@ int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan)
 	int64_t longest = 0;
 
 	for (size_t i = 0; i < plan->n_nodes; i++)
-		for (size_t j = 0; j < i; j++)
-			if (lh_plan_rtt_ns(plan, i, j) > longest)
-				longest = lh_plan_rtt_ns(plan, i, j);
+		for (size_t j = 0; j < i; j++) {
+			int64_t rtt = lh_plan_longest_delay_ns(lh_plan_path_at(plan, i, j)) +
+				      lh_plan_longest_delay_ns(lh_plan_path_at(plan, j, i));
+
+			if (rtt > longest)
+				longest = rtt;
+		}
 	return longest;
 }
 
-/* Bytes that pass in duration_ns at rate_bps. */
-static double bytes_in(int64_t rate_bps, int64_t duration_ns)
-{
-	return (double)rate_bps / 8 * ((double)duration_ns / NS_PER_S);
-}
-
-static uint32_t to_u32(double v)
-{
-	return v >= UINT32_MAX ? UINT32_MAX : (uint32_t)v;
-}
-
-/* Bytes that one stream can have under way at most. */
-static double window_bytes(const struct lh_plan *plan, size_t from, size_t to)
+double lh_plan_window_bytes(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 
@@ -90,15 +81,15 @@ bool lh_plan_may_drop(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 
-	return window_bytes(plan, from, to) >
-	       bytes_in(p->bandwidth_bps, lh_plan_rtt_ns(plan, from, to) + p->queue_ns);
+	return lh_plan_window_bytes(plan, from, to) >
+	       lh_plan_bytes_in(p->bandwidth_bps, lh_plan_rtt_ns(plan, from, to) + p->queue_ns);
 }
 
 bool lh_plan_may_queue(const struct lh_plan *plan, size_t from, size_t to)
 {
-	return window_bytes(plan, from, to) >
-	       bytes_in(lh_plan_path_at(plan, from, to)->bandwidth_bps,
-			2 * lh_plan_rtt_ns(plan, from, to));
+	return lh_plan_window_bytes(plan, from, to) >
+	       lh_plan_bytes_in(lh_plan_path_at(plan, from, to)->bandwidth_bps,
+				2 * lh_plan_rtt_ns(plan, from, to));
 }
 
 int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
@@ -138,14 +129,15 @@ static void plan_node(struct lh_plan *plan, size_t i)
 	const struct lh_node *node = &plan->scenario->nodes[i];
 	const struct lh_machine *m = node->machine;
 	struct lh_plan_node *n = &plan->nodes[i];
-	double queue = bytes_in(m->nic.up_bps, NIC_QUEUE_NS);
+	double queue = lh_plan_bytes_in(m->nic.up_bps, NIC_QUEUE_NS);
 
 	n->name = node->name;
 	n->site = node->site;
 	n->address = first_address + (uint32_t)i;
 	n->nic_up_bps = m->nic.up_bps;
 	n->nic_down_bps = m->nic.down_bps;
-	n->nic_limit_bytes = to_u32(queue > NIC_QUEUE_FLOOR_BYTES ? queue : NIC_QUEUE_FLOOR_BYTES);
+	n->nic_limit_bytes =
+		lh_to_u32(queue > NIC_QUEUE_FLOOR_BYTES ? queue : NIC_QUEUE_FLOOR_BYTES);
 	n->tcp = &m->tcp;
 }
 
@@ -167,7 +159,7 @@ bool lh_plan_may_mislead(const struct lh_plan *plan, size_t from, size_t to)
 /* A share as netem compares it: with 32 random bits. */
 static uint32_t chance_of(double ratio)
 {
-	return ratio > 0 ? to_u32(ratio * 0x1p32 + 0.5) : 0;
+	return ratio > 0 ? lh_to_u32(ratio * 0x1p32 + 0.5) : 0;
 }
 
 /*
@@ -175,7 +167,7 @@ static uint32_t chance_of(double ratio)
  * passes, and the state may change after each. The bad state lasts 1/r packets, the good one
  * 1/p, so that p / (p + r) of all are lost.
  */
-static struct lh_plan_chances chances_of(const struct lh_path_spec *spec)
+struct lh_plan_chances lh_plan_chances_of(const struct lh_path_spec *spec)
 {
 	struct lh_plan_chances c = {
 		.duplicate = chance_of(spec->duplicate_ratio),
@@ -205,50 +197,30 @@ static uint64_t seed_of(const struct lh_plan *plan, size_t from, size_t to)
 	return (lh_rng_next(&rng) >> 1) | 1; /* positive in JSON, and never 0 */
 }
 
-/* A queue's length in ns at the path's bandwidth. */
-static int64_t queue_ns_of(const struct lh_plan *plan, const struct lh_path_spec *spec, size_t from,
-			   size_t to)
-{
-	double bytes;
-
-	switch (spec->queue.unit) {
-	case LH_QUEUE_BYTES:
-		bytes = (double)spec->queue.amount;
-		break;
-	case LH_QUEUE_PACKETS:
-		bytes = (double)spec->queue.amount * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
-		break;
-	case LH_QUEUE_BDP:
-		return (int64_t)((double)spec->queue.amount / 1000 *
-				 (double)lh_plan_rtt_ns(plan, from, to));
-	default:
-		return spec->queue.amount;
-	}
-	bytes = bytes * 8 / (double)spec->bandwidth_bps * NS_PER_S;
-	return bytes >= (double)QUEUE_MAX_NS ? QUEUE_MAX_NS : (int64_t)bytes;
-}
-
 /* The queue and netem's limit, once all delays are known. */
 static void plan_queue(struct lh_plan *plan, size_t from, size_t to)
 {
 	struct lh_plan_path *p = &plan->paths[from * plan->n_nodes + to];
 	double wire = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	double on_the_way = bytes_in(p->bandwidth_bps, p->delay_ns) / wire;
+	double on_the_way = lh_plan_bytes_in(p->bandwidth_bps, p->delay_ns) / wire;
 	double held, acks;
 
-	p->queue_ns = queue_ns_of(plan, p->spec, from, to);
-	held = on_the_way + bytes_in(p->bandwidth_bps, p->queue_ns) / wire;
+	p->queue_ns = lh_plan_queue_ns(plan, &p->spec->queue, p->bandwidth_bps,
+				       lh_plan_rtt_ns(plan, from, to));
+	held = on_the_way + lh_plan_bytes_in(p->bandwidth_bps, p->queue_ns) / wire;
 	p->splits_segments = p->spec->queue.unit == LH_QUEUE_BYTES ||
 			     p->spec->queue.unit == LH_QUEUE_PACKETS || lh_plan_is_rough(p) ||
-			     lh_plan_may_drop(plan, from, to);
+			     lh_plan_may_drop(plan, from, to) || lh_plan_is_rough_later(p);
 	/* acknowledgements are short: more of them than of full packets may be on the way */
-	acks = bytes_in(lh_plan_path_at(plan, to, from)->bandwidth_bps, p->delay_ns) / wire /
-	       SEGMENTS_PER_ACK;
+	acks = lh_plan_bytes_in(lh_plan_path_at(plan, to, from)->bandwidth_bps, p->delay_ns) /
+	       wire / SEGMENTS_PER_ACK;
 	if (acks > on_the_way)
 		held += acks - on_the_way;
 	if (p->jitter)
-		held += bytes_in(p->bandwidth_bps, p->jitter->highest_ns) / wire;
-	p->limit_pkts = to_u32(ceil(held) + (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
+		held += lh_plan_bytes_in(p->bandwidth_bps, p->jitter->highest_ns) / wire;
+	p->limit_pkts = lh_to_u32(ceil(held) + (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
+	if (p->varies)
+		lh_plan_bottleneck(plan, from, p, 0);
 }
 
 static void plan_path(struct lh_plan *plan, size_t from, size_t to)
@@ -266,13 +238,14 @@ static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 	p->delay_ns = spec->n_between ? (spec->rtt_ns + (from < to)) / 2 : spec->delay_ns;
 	p->bandwidth_bps = spec->bandwidth_bps;
 	p->jitter = plan->jitter[spec - net->paths];
-	p->chances = chances_of(spec);
-	if (p->jitter || lh_plan_is_rough(p))
+	p->chances = lh_plan_chances_of(spec);
+	lh_plan_add_track(plan, from, to, p);
+	if (p->jitter || lh_plan_is_rough(p) || p->late_table || lh_plan_is_rough_later(p))
 		p->seed = seed_of(plan, from, to);
 	if (window > 0) {
 		int64_t segments = window / plan->segment_bytes;
 
-		p->clamp_segments = segments < 2 ? 2 : to_u32((double)segments);
+		p->clamp_segments = segments < 2 ? 2 : lh_to_u32((double)segments);
 	}
 }
 
@@ -284,8 +257,8 @@ static int64_t slowest_bps(const struct lh_plan *plan, size_t from)
 	for (size_t to = 0; to < plan->n_nodes; to++) {
 		if (to == from)
 			continue;
-		if (lh_plan_path_at(plan, from, to)->bandwidth_bps < slowest)
-			slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
+		if (lh_plan_least_bps(lh_plan_path_at(plan, from, to)) < slowest)
+			slowest = lh_plan_least_bps(lh_plan_path_at(plan, from, to));
 		if (plan->nodes[to].nic_down_bps < slowest)
 			slowest = plan->nodes[to].nic_down_bps;
 	}
@@ -312,7 +285,7 @@ static bool fits_windows(const struct lh_plan *plan, size_t from, uint32_t burst
  */
 static void plan_burst(struct lh_plan *plan, size_t from)
 {
-	double segments = bytes_in(slowest_bps(plan, from), BURST_NS) / plan->segment_bytes;
+	double segments = lh_plan_bytes_in(slowest_bps(plan, from), BURST_NS) / plan->segment_bytes;
 	uint32_t burst = segments < BURST_SEGMENTS_MIN	 ? BURST_SEGMENTS_MIN
 			 : segments > BURST_SEGMENTS_MAX ? BURST_SEGMENTS_MAX
 							 : (uint32_t)segments;
@@ -326,10 +299,10 @@ static void plan_burst(struct lh_plan *plan, size_t from)
 static void plan_nic_burst(struct lh_plan *plan, size_t i)
 {
 	struct lh_plan_node *n = &plan->nodes[i];
-	double by_time = bytes_in(n->nic_up_bps, BURST_NS);
+	double by_time = lh_plan_bytes_in(n->nic_up_bps, BURST_NS);
 	double by_segments = 2.0 * n->burst_segments * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
 
-	n->nic_burst_bytes = to_u32(by_time > by_segments ? by_time : by_segments);
+	n->nic_burst_bytes = lh_to_u32(by_time > by_segments ? by_time : by_segments);
 }
 
 static void plan_settings(struct lh_plan *plan)
@@ -388,6 +361,8 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 	if (!plan->nodes || !plan->paths || !plan->jitter)
 		goto oom;
 	r = plan_jitter(plan, err);
+	if (r == 0)
+		r = lh_plan_tracks(plan, err);
 	if (r < 0) {
 		lh_plan_free(plan);
 		return r;
@@ -421,6 +396,7 @@ void lh_plan_free(struct lh_plan *plan)
 	for (size_t i = 0; plan->jitter && i < plan->scenario->network.n_paths; i++)
 		free(plan->jitter[i]);
 	free(plan->jitter);
+	lh_plan_tracks_done(plan);
 	free(plan->nodes);
 	free(plan->paths);
 	free(plan);
@@ -492,6 +468,10 @@ static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
 			  (json_int_t)p->clamp_segments, "splits_segments", p->splits_segments);
 
 	add_randomness(path, p);
+	if (p->varies) {
+		json_object_set_new(path, "queue_bytes", json_integer(p->queue_bytes));
+		json_object_set_new(path, "burst_bytes", json_integer(p->burst_bytes));
+	}
 	return path;
 }
 

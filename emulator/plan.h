@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "scenarios/jitter.h"
 #include "scenarios/scenario.h"
+#include "scenarios/timeline.h"
 
 enum {
 	LH_ETHERNET_HEADER_BYTES = 14,
@@ -51,6 +52,14 @@ struct lh_plan_path {
 	int64_t queue_ns;
 	uint32_t limit_pkts;	 /* of netem: what is in flight plus the queue */
 	uint32_t clamp_segments; /* congestion window's upper bound; 0: none */
+
+	/* What changes in time. */
+	const struct lh_track *track;		  /* NULL: nothing does */
+	const struct lh_path_extremes *extremes;  /* over all time; NULL as track */
+	const struct lh_jitter_table *late_table; /* netem's, where the delay varies only later */
+	bool varies;	      /* rate and queue are held behind netem, in a tbf of their own */
+	uint32_t queue_bytes; /* of that tbf, as its burst; 0 where it does not vary */
+	uint32_t burst_bytes;
 };
 
 struct lh_plan_node {
@@ -70,7 +79,10 @@ struct lh_plan {
 	struct lh_plan_node *nodes;
 	size_t n_nodes;
 	struct lh_jitter_table **jitter; /* by path of the scenario's network; NULL: none */
-	struct lh_plan_path *paths;	 /* [from * n_nodes + to] */
+	struct lh_jitter_table **late;	 /* the same of those that only events give jitter */
+	struct lh_track *tracks;	 /* [from site * n_sites + to site] */
+	struct lh_path_extremes *extremes;
+	struct lh_plan_path *paths; /* [from * n_nodes + to] */
 	uint32_t mtu_bytes;
 	uint32_t segment_bytes; /* TCP payload of a full packet */
 	uint32_t initial_window_segments;
@@ -95,7 +107,7 @@ int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b);
 /* Rate of the slowest link from one node to another: the path or a network card; bit/s. */
 int64_t lh_plan_slowest_bps(const struct lh_plan *plan, size_t from, size_t to);
 
-/* The longest round-trip time between any two nodes, in ns. */
+/* The longest round-trip time between any two nodes at any time, in ns. */
 int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan);
 
 /*
@@ -119,6 +131,25 @@ bool lh_plan_is_rough(const struct lh_plan_path *path);
 
 /* Whether a path's delay varies so much that TCP may take a late packet for a lost one. */
 bool lh_plan_may_mislead(const struct lh_plan *plan, size_t from, size_t to);
+
+/*
+ * What a pair of nodes has where its path and the one back have been changed: *ret is the plan's
+ * own with all that depends on the changes computed anew. jitter: the table of the changed
+ * deviation, where there sets one (NULL: no jitter); it must outlive *ret.
+ */
+void lh_plan_change_path(const struct lh_plan *plan, size_t from, size_t to,
+			 const struct lh_path_change *there, const struct lh_path_change *back,
+			 const struct lh_jitter_table *jitter, struct lh_plan_path *ret);
+
+/* The same questions as above, of all states that a path has in the course of time. */
+bool lh_plan_may_ever_drop(const struct lh_plan *plan, size_t from, size_t to);
+bool lh_plan_may_ever_repeat(const struct lh_plan *plan, size_t from, size_t to);
+
+/* The most that a path loses by chance at any time; loses_all: everything, for a while. */
+struct lh_plan_chances lh_plan_worst_chances(const struct lh_plan_path *path, bool *ret_loses_all);
+
+/* The longest stretch that something comes through nowhere between two nodes, in ns. */
+int64_t lh_plan_longest_outage_ns(const struct lh_plan *plan);
 
 /* The plan as JSON (network.json): every number that is applied. Owned by the caller. */
 json_t *lh_plan_to_json(const struct lh_plan *plan);

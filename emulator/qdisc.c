@@ -6,6 +6,7 @@
 #include "emulator/qdisc.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <linux/gen_stats.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
@@ -21,6 +22,7 @@ enum {
 	HTB_UNUSED_R2Q = 10,
 	ROOT_MAJOR = 1,
 	FILTER_PRIORITY = 1,
+	WAKE_BURST_BYTES = 1600,
 	NETEM_PRNG_SEED = 14, /* Linux 6.6; not in the headers of Debian 12 */
 	NETEM_ATTRIBUTES = 14,
 };
@@ -57,9 +59,9 @@ static struct tc_ratespec ratespec_of(int64_t bytes_per_s)
 	};
 }
 
-/* A request for a qdisc, class or filter of the given kind. */
-static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t parent, uint32_t info,
-			     const char *kind)
+/* A message about a qdisc, class or filter of the given kind. */
+static struct nl_msg *tc_message(int type, int flags, int ifindex, uint32_t handle, uint32_t parent,
+				 uint32_t info, const char *kind)
 {
 	struct tcmsg header = {
 		.tcm_family = AF_UNSPEC,
@@ -68,13 +70,20 @@ static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t pa
 		.tcm_parent = parent,
 		.tcm_info = info,
 	};
-	struct nl_msg *msg = lh_nl_new(type, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
+	struct nl_msg *msg = lh_nl_new(type, flags, &header, sizeof(header));
 
 	if (msg && nla_put_string(msg, TCA_KIND, kind) < 0) {
 		nlmsg_free(msg);
 		return NULL;
 	}
 	return msg;
+}
+
+/* A request for a new one. */
+static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t parent, uint32_t info,
+			     const char *kind)
+{
+	return tc_message(type, NLM_F_CREATE | NLM_F_EXCL, ifindex, handle, parent, info, kind);
 }
 
 /* Ends the options (failed: something did not fit) and sends the message. */
@@ -193,27 +202,37 @@ static bool put_bursts(struct nl_msg *msg, const struct lh_plan_chances *c)
 	return true;
 }
 
-/* What is random on a path. */
-static bool put_randomness(struct nl_msg *msg, const struct lh_plan_path *p)
+/* What is random on a path; in a change, also what is not. */
+static bool put_randomness(struct nl_msg *msg, const struct lh_plan_path *p, bool is_change)
 {
+	const struct lh_jitter_table *table = p->jitter ? p->jitter : p->late_table;
 	struct tc_netem_reorder reorder = {.probability = p->chances.reorder};
 	struct tc_netem_corrupt corrupt = {.probability = p->chances.corrupt};
 
-	if (p->jitter &&
-	    nla_put(msg, TCA_NETEM_DELAY_DIST, sizeof(p->jitter->entries), p->jitter->entries) < 0)
+	/* the shape stays as it is, and a generator that began anew would repeat itself */
+	if (!is_change && ((table && nla_put(msg, TCA_NETEM_DELAY_DIST, sizeof(table->entries),
+					     table->entries) < 0) ||
+			   (p->seed && nla_put_u64(msg, NETEM_PRNG_SEED, p->seed) < 0)))
 		return false;
-	if (p->chances.reorder && nla_put(msg, TCA_NETEM_REORDER, sizeof(reorder), &reorder) < 0)
+	if ((is_change || p->chances.reorder) &&
+	    nla_put(msg, TCA_NETEM_REORDER, sizeof(reorder), &reorder) < 0)
 		return false;
-	if (p->chances.corrupt && nla_put(msg, TCA_NETEM_CORRUPT, sizeof(corrupt), &corrupt) < 0)
+	if ((is_change || p->chances.corrupt) &&
+	    nla_put(msg, TCA_NETEM_CORRUPT, sizeof(corrupt), &corrupt) < 0)
 		return false;
-	return put_bursts(msg, &p->chances) &&
-	       (!p->seed || nla_put_u64(msg, NETEM_PRNG_SEED, p->seed) == 0);
+	return put_bursts(msg, &p->chances);
 }
 
-int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *p,
-		 uint32_t frame_bytes, struct lh_error *err)
+int64_t lh_netem_bps(const struct lh_plan_path *p)
 {
-	int64_t bytes_per_s = lh_rate_to_kernel(p->bandwidth_bps);
+	/* with a rate, any rate, netem keeps the order */
+	return p->varies ? 8 * (int64_t)SPLIT_BYTES_PER_S : p->bandwidth_bps;
+}
+
+/* All of a netem's attributes; false where there is no room. */
+static bool put_netem(struct nl_msg *msg, const struct lh_plan_path *p, bool is_change)
+{
+	int64_t bytes_per_s = lh_rate_to_kernel(lh_netem_bps(p));
 	struct tc_netem_qopt opt = {
 		.limit = p->limit_pkts,
 		.loss = p->chances.loss,
@@ -221,8 +240,43 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 		.gap = p->chances.reorder ? 1 : 0, /* every packet may be the one */
 	};
 	struct tc_netem_rate rate = {.rate = rate_low(bytes_per_s)};
-	uint32_t parent = p->splits_segments ? TC_H_MAKE((LH_SPLIT_FIRST + sender) << 16, 1)
-					     : TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender);
+
+	/* netem's own structure stands in the options without an attribute header */
+	return nlmsg_append(msg, &opt, sizeof(opt), NLMSG_ALIGNTO) == 0 &&
+	       nla_put_u64(msg, TCA_NETEM_LATENCY64, (uint64_t)p->delay_ns) == 0 &&
+	       nla_put_u64(msg, TCA_NETEM_JITTER64,
+			   p->jitter ? (uint64_t)p->jitter->sigma_ns : 0) == 0 &&
+	       nla_put(msg, TCA_NETEM_RATE, sizeof(rate), &rate) == 0 &&
+	       (bytes_per_s < UINT32_MAX ||
+		nla_put_u64(msg, TCA_NETEM_RATE64, (uint64_t)bytes_per_s) == 0) &&
+	       put_randomness(msg, p, is_change);
+}
+
+static bool put_bottleneck(struct nl_msg *msg, const struct lh_plan_path *p)
+{
+	int64_t rate = lh_rate_to_kernel(p->bandwidth_bps);
+	struct tc_tbf_qopt opt = {
+		.rate = ratespec_of(rate),
+		.limit = p->queue_bytes,
+		.buffer = ticks_of(p->burst_bytes, rate),
+	};
+
+	return nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) == 0 &&
+	       nla_put_u32(msg, TCA_TBF_BURST, p->burst_bytes) == 0 &&
+	       (rate < UINT32_MAX || nla_put_u64(msg, TCA_TBF_RATE64, (uint64_t)rate) == 0);
+}
+
+/* Where a sender's netem stands. */
+static uint32_t netem_parent(unsigned sender, const struct lh_plan_path *p)
+{
+	return p->splits_segments ? TC_H_MAKE((LH_SPLIT_FIRST + sender) << 16, 1)
+				  : TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender);
+}
+
+int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *p,
+		 uint32_t frame_bytes, struct lh_error *err)
+{
+	uint32_t netem = (LH_NETEM_FIRST + sender) << 16;
 	struct nl_msg *msg;
 	struct nlattr *options;
 	bool failed;
@@ -230,18 +284,57 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 
 	if (r < 0)
 		return r;
-	msg = tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16, parent, 0, "netem");
+	msg = tc_new(RTM_NEWQDISC, ifindex, netem, netem_parent(sender, p), 0, "netem");
 	options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
-	/* netem's own structure stands in the options without an attribute header */
-	failed = !options || nlmsg_append(msg, &opt, sizeof(opt), NLMSG_ALIGNTO) < 0 ||
-		 nla_put_u64(msg, TCA_NETEM_LATENCY64, (uint64_t)p->delay_ns) < 0 ||
-		 nla_put_u64(msg, TCA_NETEM_JITTER64,
-			     p->jitter ? (uint64_t)p->jitter->sigma_ns : 0) < 0 ||
-		 nla_put(msg, TCA_NETEM_RATE, sizeof(rate), &rate) < 0 ||
-		 (bytes_per_s >= UINT32_MAX &&
-		  nla_put_u64(msg, TCA_NETEM_RATE64, (uint64_t)bytes_per_s) < 0) ||
-		 !put_randomness(msg, p);
-	return tc_send(nl, msg, options, failed, "add netem", ifindex, err);
+	failed = !options || !put_netem(msg, p, false);
+	r = tc_send(nl, msg, options, failed, "add netem", ifindex, err);
+	if (r < 0 || !p->varies)
+		return r;
+	msg = tc_new(RTM_NEWQDISC, ifindex, (LH_BOTTLENECK_FIRST + sender) << 16,
+		     TC_H_MAKE(netem, 1), 0, "tbf");
+	options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	failed = !options || !put_bottleneck(msg, p);
+	return tc_send(nl, msg, options, failed, "add a bottleneck", ifindex, err);
+}
+
+int lh_netem_change(int ifindex, unsigned sender, const struct lh_plan_path *p,
+		    struct nl_msg **messages, size_t *n, struct lh_error *err)
+{
+	uint32_t netem = (LH_NETEM_FIRST + sender) << 16;
+
+	for (int i = 0; i < 1 + p->varies; i++) {
+		struct nl_msg *msg = i ? tc_message(RTM_NEWQDISC, NLM_F_ECHO, ifindex,
+						    (LH_BOTTLENECK_FIRST + sender) << 16,
+						    TC_H_MAKE(netem, 1), 0, "tbf")
+				       : tc_message(RTM_NEWQDISC, NLM_F_ECHO, ifindex, netem,
+						    netem_parent(sender, p), 0, "netem");
+		struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+
+		if (!options || !(i ? put_bottleneck(msg, p) : put_netem(msg, p, true))) {
+			nlmsg_free(msg);
+			return lh_fail(err, LH_ESYS, ENOMEM, "change a path");
+		}
+		nla_nest_end(msg, options);
+		messages[(*n)++] = msg;
+	}
+	return 0;
+}
+
+int lh_wake_class_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, struct lh_error *err)
+{
+	struct nl_msg *msg;
+	int r = class_add(nl, ifindex, LH_CLASS_WAKE, ROOT_MAJOR << 16, rate_bps, rate_bps,
+			  WAKE_BURST_BYTES, err);
+
+	if (r < 0)
+		return r;
+	msg = tc_new(RTM_NEWQDISC, ifindex, 0, lh_wake_priority(), 0, "blackhole");
+	return lh_nl_request(nl, msg, "add a blackhole", err);
+}
+
+uint32_t lh_wake_priority(void)
+{
+	return TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_WAKE);
 }
 
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err)
@@ -398,6 +491,16 @@ int lh_qdisc_dump(struct lh_nl *nl,
 
 	return lh_nl_dump(nl, lh_nl_new(RTM_GETQDISC, 0, &header, sizeof(header)), "read qdiscs",
 			  qdisc_answer, &walk, err);
+}
+
+int lh_qdisc_change(struct lh_nl *nl, struct nl_msg **messages, size_t n,
+		    int (*each)(const struct lh_qdisc_state *state, void *context,
+				struct lh_error *err),
+		    void *context, struct lh_error *err)
+{
+	struct qdisc_walk walk = {each, context};
+
+	return lh_nl_batch(nl, messages, n, "change paths", qdisc_answer, &walk, err);
 }
 
 struct class_walk {

@@ -15,10 +15,12 @@
 #include "emulator/plan.h"
 
 enum {
-	LH_CLASS_NIC = 1,	/* minor of the class that holds a port's whole rate */
-	LH_CLASS_FIRST = 0x10,	/* minor of the class of sender 0 */
-	LH_NETEM_FIRST = 0x100, /* major of the netem of sender 0 */
-	LH_SPLIT_FIRST = 0x200, /* major of what cuts the super-packets of sender 0 */
+	LH_CLASS_NIC = 1,	     /* minor of the class that holds a port's whole rate */
+	LH_CLASS_FIRST = 0x10,	     /* minor of the class of sender 0 */
+	LH_NETEM_FIRST = 0x100,	     /* major of the netem of sender 0 */
+	LH_SPLIT_FIRST = 0x200,	     /* major of what cuts the super-packets of sender 0 */
+	LH_BOTTLENECK_FIRST = 0x300, /* major of the tbf behind the netem of sender 0 */
+	LH_CLASS_WAKE = 2,	     /* minor of the class whose packets go nowhere */
 };
 
 /* A network card's sending rate: tbf as the root of a link. */
@@ -34,12 +36,28 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 		     int64_t rate_bps, uint32_t burst_bytes, struct lh_error *err);
 
 /* netem in a sender's class, as a path of the plan says: behind a tbf that cuts super-packets
- * of more than frame_bytes where the path splits segments. */
+ * of more than frame_bytes where the path splits segments, and before one that holds rate and
+ * queue where the path varies. */
 int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *path,
 		 uint32_t frame_bytes, struct lh_error *err);
 
+/* The messages that change what a sender's netem, and the tbf behind it where the path varies,
+ * hold into what the path says, without losing or reordering what is in them: appended to
+ * messages, of which *n are there already. LH_ESYS where memory is out. */
+enum { LH_CHANGE_MESSAGES = 2 };
+int lh_netem_change(int ifindex, unsigned sender, const struct lh_plan_path *path,
+		    struct nl_msg **messages, size_t *n, struct lh_error *err);
+
+/* A class beside the link's whole rate in which every packet is dropped: one that is sent there
+ * (with SO_PRIORITY) makes the link look again at what its queues may send. */
+int lh_wake_class_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, struct lh_error *err);
+uint32_t lh_wake_priority(void);
+
 /* The classifying BPF program prog_fd on a link's htb. */
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
+
+/* bit/s that netem itself holds its packets to, on a path. */
+int64_t lh_netem_bps(const struct lh_plan_path *path);
 
 /* A qdisc as the kernel holds it. */
 struct lh_qdisc_state {
@@ -66,6 +84,12 @@ int lh_qdisc_dump(struct lh_nl *nl,
 		  int (*each)(const struct lh_qdisc_state *state, void *context,
 			      struct lh_error *err),
 		  void *context, struct lh_error *err);
+
+/* Sends messages together (and frees them), and calls each for every qdisc as it is afterwards. */
+int lh_qdisc_change(struct lh_nl *nl, struct nl_msg **messages, size_t n,
+		    int (*each)(const struct lh_qdisc_state *state, void *context,
+				struct lh_error *err),
+		    void *context, struct lh_error *err);
 
 /* An htb class as the kernel holds it. */
 struct lh_class_state {

@@ -41,6 +41,7 @@ int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_e
 	struct lh_verify_row row = lh_verify_row_of(&t, LH_PROPERTY_RATE);
 	lh_cleanup_free double *arrivals = NULL;
 	size_t n_arrived, half;
+	uint32_t room;
 	int r;
 
 	if (plan->nodes[idle->to].nic_burst_bytes > burst)
@@ -59,8 +60,9 @@ int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_e
 	t.n = t.n_full = n > N_RATE_MAX ? N_RATE_MAX : (uint32_t)n;
 	t.no_checksum = p->chances.corrupt > 0;
 	/* no more at once than the queue has room for */
-	if (t.n > p->limit_pkts)
-		t.n = t.n_full = p->limit_pkts < 2 ? 2 : p->limit_pkts;
+	room = p->varies ? p->queue_bytes / (uint32_t)wire : p->limit_pkts;
+	if (t.n > room)
+		t.n = t.n_full = room < 2 ? 2 : room;
 	r = lh_trains_run(v->net, plan, &t, 1, err);
 	arrivals = r == 0 ? calloc(2 * t.n, sizeof(*arrivals)) : NULL;
 	if (r == 0 && !arrivals)
