@@ -50,15 +50,6 @@ bool lh_net_pair_of(const struct lh_net *net, const struct lh_qdisc_state *s, si
 	return find_pair(net, s, &first, ret_from, ret_to);
 }
 
-/* The pair whose netem this is; false where it is none. */
-static bool pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s,
-			  size_t *ret_from, size_t *ret_to)
-{
-	int first;
-
-	return find_pair(net, s, &first, ret_from, ret_to) && first == LH_NETEM_FIRST;
-}
-
 struct read_back {
 	struct lh_net *net;
 	size_t n_netem;
@@ -219,16 +210,21 @@ static int sample_qdisc(const struct lh_qdisc_state *s, void *context, struct lh
 	struct sample *sample = context;
 	struct lh_net_counter *c;
 	size_t from, to;
+	int first;
 
 	(void)err;
 	if (strcmp(s->kind, "htb") == 0)
 		sample->unclassified += s->direct_pkts;
-	if (!pair_of_netem(sample->net, s, &from, &to))
+	if (!find_pair(sample->net, s, &first, &from, &to))
 		return 0;
 	c = &sample->counters[from * sample->net->plan->n_nodes + to];
+	/* netem counts what the tbf behind it drops, too, but a super-packet as one */
+	if (s->drops > c->dropped_packets)
+		c->dropped_packets = s->drops;
+	if (first != LH_NETEM_FIRST)
+		return 0;
 	c->wire_bytes = s->bytes;
 	c->wire_packets = s->packets;
-	c->dropped_packets = s->drops;
 	return 0;
 }
 

@@ -219,8 +219,11 @@ static void plan_queue(struct lh_plan *plan, size_t from, size_t to)
 	if (p->jitter)
 		held += lh_plan_bytes_in(p->bandwidth_bps, p->jitter->highest_ns) / wire;
 	p->limit_pkts = lh_to_u32(ceil(held) + (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
-	if (p->varies)
+	if (p->varies) {
+		/* a queue of bytes needs no cutting */
+		p->splits_segments = lh_plan_is_rough(p) || lh_plan_cuts_later(p);
 		lh_plan_bottleneck(plan, from, p, 0);
+	}
 }
 
 static void plan_path(struct lh_plan *plan, size_t from, size_t to)
@@ -257,8 +260,8 @@ static int64_t slowest_bps(const struct lh_plan *plan, size_t from)
 	for (size_t to = 0; to < plan->n_nodes; to++) {
 		if (to == from)
 			continue;
-		if (lh_plan_least_bps(lh_plan_path_at(plan, from, to)) < slowest)
-			slowest = lh_plan_least_bps(lh_plan_path_at(plan, from, to));
+		if (lh_plan_path_at(plan, from, to)->bandwidth_bps < slowest)
+			slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
 		if (plan->nodes[to].nic_down_bps < slowest)
 			slowest = plan->nodes[to].nic_down_bps;
 	}

@@ -9,8 +9,14 @@
 static const int64_t QUEUE_MAX_NS = INT64_C(3600000000000);
 static const int64_t RTO_MARGIN_NS = 200000000; /* Linux's least, on top of the round trip */
 
-/* What a bottleneck of its own lets go at once: its timer may be so late. */
-static const int64_t BURST_NS_VIRTUAL = 20000, BURST_NS_REAL = 1000000;
+/*
+ * What a bottleneck of its own lets go at once, beyond a frame: as much as its timer may be late,
+ * and where it is always fast whole super-packets, as network cards do. What is longer than that
+ * when it is its turn would never pass, so that on all others super-packets are cut.
+ */
+static const int64_t LATE_NS_VIRTUAL = 5000, BURST_NS = 1000000;
+
+enum { SUPER_PACKET_BYTES = 80000 }; /* at most, with the headers of its parts */
 
 int64_t lh_plan_queue_ns(const struct lh_plan *plan, const struct lh_queue_size *queue,
 			 int64_t bandwidth_bps, int64_t rtt_ns)
@@ -126,16 +132,20 @@ void lh_plan_add_track(const struct lh_plan *plan, size_t from, size_t to, struc
 	p->varies = p->extremes->sets & (LH_DELAY | LH_BANDWIDTH | LH_QUEUE | LH_JITTER);
 }
 
+bool lh_plan_cuts_later(const struct lh_plan_path *p)
+{
+	return lh_plan_is_rough_later(p) ||
+	       lh_plan_bytes_in(p->extremes->bandwidth_min_bps, BURST_NS) < SUPER_PACKET_BYTES;
+}
+
 /* ---- states ------------------------------------------------------------------------------ */
 
 void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, struct lh_plan_path *p,
 			int64_t queue_bps)
 {
 	uint32_t frame = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	bool is_virtual = plan->scenario->run.clock == LH_CLOCK_VIRTUAL;
+	bool is_exact = p->splits_segments && plan->scenario->run.clock == LH_CLOCK_VIRTUAL;
 	double queue = lh_plan_bytes_in(queue_bps ? queue_bps : p->bandwidth_bps, p->queue_ns);
-	double burst =
-		lh_plan_bytes_in(p->bandwidth_bps, is_virtual ? BURST_NS_VIRTUAL : BURST_NS_REAL);
 	int64_t nic = plan->nodes[from].nic_up_bps;
 	int64_t longest = p->extremes->delay_max_ns;
 
@@ -143,9 +153,9 @@ void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, struct lh_plan_
 		longest += p->jitter->highest_ns;
 	if (p->late_table)
 		longest += p->late_table->highest_ns;
-	p->splits_segments = true;
 	p->queue_bytes = lh_to_u32(queue < frame ? frame : queue);
-	p->burst_bytes = burst < frame ? frame : lh_to_u32(burst);
+	p->burst_bytes = lh_to_u32(
+		frame + lh_plan_bytes_in(p->bandwidth_bps, is_exact ? LATE_NS_VIRTUAL : BURST_NS));
 	/* the same at all times, and whatever the card sends fits, as short as it may be: only the
 	 * queue drops */
 	p->limit_pkts = lh_to_u32(lh_plan_bytes_in(nic, longest) / LH_PURE_ACK_BYTES +
@@ -222,11 +232,6 @@ static int64_t shortest_delay_ns(const struct lh_plan_path *p)
 								      : p->delay_ns;
 }
 
-int64_t lh_plan_least_bps(const struct lh_plan_path *p)
-{
-	return p->extremes ? p->extremes->bandwidth_min_bps : p->bandwidth_bps;
-}
-
 bool lh_plan_is_rough_later(const struct lh_plan_path *p)
 {
 	const struct lh_path_extremes *x = p->extremes;
@@ -258,7 +263,7 @@ bool lh_plan_may_ever_repeat(const struct lh_plan *plan, size_t from, size_t to)
 	return rise > (shortest < RTO_MARGIN_NS ? shortest : RTO_MARGIN_NS) || p->late_table ||
 	       (x->sets & LH_JITTER) ||
 	       lh_plan_window_bytes(plan, from, to) >
-		       lh_plan_bytes_in(lh_plan_least_bps(p), 2 * shortest);
+		       lh_plan_bytes_in(x->bandwidth_min_bps, 2 * shortest);
 }
 
 struct lh_plan_chances lh_plan_worst_chances(const struct lh_plan_path *p, bool *ret_loses_all)

@@ -38,14 +38,14 @@ void lh_plan_add_track(const struct lh_plan *plan, size_t from, size_t to, struc
 /* Whether a path loses, doubles, damages or overtakes single packets at some time. */
 bool lh_plan_is_rough_later(const struct lh_plan_path *path);
 
+/* Whether super-packets must be cut on a path that varies for what comes in time. */
+bool lh_plan_cuts_later(const struct lh_plan_path *path);
+
 /* What holds rate and queue of a path that varies: their size now, and netem's limit for all
  * time. queue_bps: the bandwidth at which the queue's time counts; 0: the present one. */
 void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, struct lh_plan_path *p,
 			int64_t queue_bps);
 
 int64_t lh_plan_longest_delay_ns(const struct lh_plan_path *path);
-
-/* The least bandwidth at any time. */
-int64_t lh_plan_least_bps(const struct lh_plan_path *path);
 
 #endif

@@ -46,8 +46,10 @@ int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_e
 
 	if (plan->nodes[idle->to].nic_burst_bytes > burst)
 		burst = plan->nodes[idle->to].nic_burst_bytes;
+	if (p->burst_bytes > burst)
+		burst = p->burst_bytes;
 	/* a card lets a burst go before it holds its rate */
-	if (slowest < p->bandwidth_bps)
+	if (slowest < p->bandwidth_bps || p->varies)
 		n += 4 * burst / wire;
 	/* reading a clock takes virtual time: single packets cannot be sent at any rate */
 	if (lh_verify_ns(wire, slowest) < SINGLE_NS && !p->splits_segments)
