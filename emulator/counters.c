@@ -11,10 +11,11 @@
 #include "core/file.h"
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
+#include "emulator/probe_internal.h"
 #include "emulator/proc.h"
 #include "emulator/qdisc.h"
 
-enum { PROC_FILE_MAX_BYTES = 1 << 20, LOSS_SDS = 6 };
+enum { PROC_FILE_MAX_BYTES = 1 << 20, LOSS_SDS = 6, TICK_NS = 64 };
 
 /* The node behind a port of the router, or -1. */
 static long node_of_port(const struct lh_net *net, int ifindex)
@@ -25,13 +26,16 @@ static long node_of_port(const struct lh_net *net, int ifindex)
 	return -1;
 }
 
-/* The same, and by what: the major of a netem or of a tbf behind it, less the sender's number. */
+/* The pair that a qdisc of the router serves, and as what: the first of its kind's majors. */
 static bool find_pair(const struct lh_net *net, const struct lh_qdisc_state *s, int *ret_first,
 		      size_t *ret_from, size_t *ret_to)
 {
-	int first = strcmp(s->kind, "netem") == 0 ? LH_NETEM_FIRST : LH_BOTTLENECK_FIRST;
+	int major = (int)(TC_H_MAJ(s->handle) >> 16);
+	int first = strcmp(s->kind, "netem") == 0  ? LH_NETEM_FIRST
+		    : major >= LH_BOTTLENECK_FIRST ? LH_BOTTLENECK_FIRST
+						   : LH_SPLIT_FIRST;
 	long to = node_of_port(net, s->ifindex);
-	long from = (long)(TC_H_MAJ(s->handle) >> 16) - first;
+	long from = (long)major - first;
 
 	if ((strcmp(s->kind, "netem") != 0 && strcmp(s->kind, "tbf") != 0) || to < 0 || from < 0 ||
 	    (size_t)from >= net->plan->n_nodes)
@@ -96,6 +100,15 @@ static int compare_netem(const struct lh_net *net, const struct lh_qdisc_state *
 		       s->rate_bytes_per_s, s->limit, p->delay_ns, rate, p->limit_pkts);
 }
 
+/* Whether a tbf has a burst, as the kernel counts it: in time at its rate. */
+static bool has_burst(const struct lh_qdisc_state *s, uint32_t bytes)
+{
+	double asked_ns = (double)bytes / (double)s->rate_bytes_per_s * LH_NS_PER_S;
+
+	return fabs((double)s->burst_ns - asked_ns) <= TICK_NS + asked_ns / 1000 ||
+	       asked_ns > UINT32_MAX;
+}
+
 int lh_net_compare(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from, size_t to,
 		   const struct lh_plan_path *p, struct lh_error *err)
 {
@@ -103,13 +116,18 @@ int lh_net_compare(const struct lh_net *net, const struct lh_qdisc_state *s, siz
 
 	if (strcmp(s->kind, "netem") == 0)
 		return compare_netem(net, s, from, to, p, err);
-	if (p->varies && s->rate_bytes_per_s == rate && s->limit == p->queue_bytes)
+	/* what cuts super-packets: the kernel does not tell at which length */
+	if ((int)(TC_H_MAJ(s->handle) >> 16) < LH_BOTTLENECK_FIRST)
+		return 0;
+	if (p->varies && s->rate_bytes_per_s == rate && s->limit == p->queue_bytes &&
+	    has_burst(s, p->burst_bytes))
 		return 0;
 	return lh_fail(err, LH_ESYS, 0,
 		       "the bottleneck from %s to %s holds %" PRId64 " B/s, %" PRIu32
-		       " bytes; asked for %" PRId64 ", %" PRIu32,
+		       " bytes, a burst of %" PRId64 " ns; asked for %" PRId64 ", %" PRIu32
+		       ", %" PRIu32 " bytes",
 		       net->plan->nodes[from].name, net->plan->nodes[to].name, s->rate_bytes_per_s,
-		       s->limit, rate, p->queue_bytes);
+		       s->limit, s->burst_ns, rate, p->queue_bytes, p->burst_bytes);
 }
 
 static int compare_path(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
@@ -120,7 +138,8 @@ static int compare_path(const struct lh_qdisc_state *s, void *context, struct lh
 
 	if (!find_pair(rb->net, s, &first, &from, &to))
 		return 0;
-	*(first == LH_NETEM_FIRST ? &rb->n_netem : &rb->n_bottlenecks) += 1;
+	rb->n_netem += first == LH_NETEM_FIRST;
+	rb->n_bottlenecks += first == LH_BOTTLENECK_FIRST;
 	return lh_net_compare(rb->net, s, from, to, lh_plan_path_at(rb->net->plan, from, to), err);
 }
 
@@ -215,7 +234,7 @@ static int sample_qdisc(const struct lh_qdisc_state *s, void *context, struct lh
 	(void)err;
 	if (strcmp(s->kind, "htb") == 0)
 		sample->unclassified += s->direct_pkts;
-	if (!find_pair(sample->net, s, &first, &from, &to))
+	if (!find_pair(sample->net, s, &first, &from, &to) || first == LH_SPLIT_FIRST)
 		return 0;
 	c = &sample->counters[from * sample->net->plan->n_nodes + to];
 	/* netem counts what the tbf behind it drops, too, but a super-packet as one */

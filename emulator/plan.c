@@ -220,9 +220,9 @@ static void plan_queue(struct lh_plan *plan, size_t from, size_t to)
 		held += lh_plan_bytes_in(p->bandwidth_bps, p->jitter->highest_ns) / wire;
 	p->limit_pkts = lh_to_u32(ceil(held) + (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
 	if (p->varies) {
-		/* a queue of bytes needs no cutting */
+		/* a queue of bytes needs no cutting by itself */
 		p->splits_segments = lh_plan_is_rough(p) || lh_plan_cuts_later(p);
-		lh_plan_bottleneck(plan, from, p, 0);
+		lh_plan_bottleneck(plan, from, to, p, 0);
 	}
 }
 
@@ -474,6 +474,7 @@ static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
 	if (p->varies) {
 		json_object_set_new(path, "queue_bytes", json_integer(p->queue_bytes));
 		json_object_set_new(path, "burst_bytes", json_integer(p->burst_bytes));
+		json_object_set_new(path, "uncut_bytes", json_integer(p->uncut_bytes));
 	}
 	return path;
 }

@@ -25,6 +25,7 @@ enum {
 	LH_TCP_HEADERS_BYTES = 52, /* IPv4 20, TCP 20, timestamps 12 */
 	LH_PURE_ACK_BYTES = LH_ETHERNET_HEADER_BYTES + LH_TCP_HEADERS_BYTES,
 	LH_MTU_COARSE_BYTES = 32000,
+	LH_SUPER_PACKET_BYTES = 80000, /* at most, with the headers of its parts */
 };
 
 /* Linux's longest retransmission time-out: above this round-trip time TCP always repeats itself. */
@@ -60,6 +61,7 @@ struct lh_plan_path {
 	bool varies;	      /* rate and queue are held behind netem, in a tbf of their own */
 	uint32_t queue_bytes; /* of that tbf, as its burst; 0 where it does not vary */
 	uint32_t burst_bytes;
+	uint32_t uncut_bytes; /* of super-packets, where the path varies: longer ones are cut */
 };
 
 struct lh_plan_node {

@@ -10,13 +10,11 @@ static const int64_t QUEUE_MAX_NS = INT64_C(3600000000000);
 static const int64_t RTO_MARGIN_NS = 200000000; /* Linux's least, on top of the round trip */
 
 /*
- * What a bottleneck of its own lets go at once, beyond a frame: as much as its timer may be late,
- * and where it is always fast whole super-packets, as network cards do. What is longer than that
- * when it is its turn would never pass, so that on all others super-packets are cut.
+ * What a bottleneck of its own lets go at once, beyond a frame: where it is fast whole
+ * super-packets, as network cards do, else as much as its timer may be late. What is longer than
+ * that when it is its turn would never pass: super-packets are cut then.
  */
-static const int64_t LATE_NS_VIRTUAL = 5000, BURST_NS = 1000000;
-
-enum { SUPER_PACKET_BYTES = 80000 }; /* at most, with the headers of its parts */
+static const int64_t BURST_NS = 1000000, LATE_NS_VIRTUAL = 5000;
 
 int64_t lh_plan_queue_ns(const struct lh_plan *plan, const struct lh_queue_size *queue,
 			 int64_t bandwidth_bps, int64_t rtt_ns)
@@ -132,19 +130,25 @@ void lh_plan_add_track(const struct lh_plan *plan, size_t from, size_t to, struc
 	p->varies = p->extremes->sets & (LH_DELAY | LH_BANDWIDTH | LH_QUEUE | LH_JITTER);
 }
 
+static bool cuts_at(int64_t bandwidth_bps)
+{
+	return lh_plan_bytes_in(bandwidth_bps, BURST_NS) < LH_SUPER_PACKET_BYTES;
+}
+
 bool lh_plan_cuts_later(const struct lh_plan_path *p)
 {
-	return lh_plan_is_rough_later(p) ||
-	       lh_plan_bytes_in(p->extremes->bandwidth_min_bps, BURST_NS) < SUPER_PACKET_BYTES;
+	return lh_plan_is_rough_later(p) || cuts_at(p->extremes->bandwidth_min_bps);
 }
 
 /* ---- states ------------------------------------------------------------------------------ */
 
-void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, struct lh_plan_path *p,
+void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, size_t to, struct lh_plan_path *p,
 			int64_t queue_bps)
 {
 	uint32_t frame = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	bool is_exact = p->splits_segments && plan->scenario->run.clock == LH_CLOCK_VIRTUAL;
+	bool cuts = cuts_at(p->bandwidth_bps) ||
+		    lh_plan_is_rough(lh_plan_path_at(plan, from, to)) || lh_plan_is_rough_later(p);
+	bool is_exact = cuts && plan->scenario->run.clock == LH_CLOCK_VIRTUAL;
 	double queue = lh_plan_bytes_in(queue_bps ? queue_bps : p->bandwidth_bps, p->queue_ns);
 	int64_t nic = plan->nodes[from].nic_up_bps;
 	int64_t longest = p->extremes->delay_max_ns;
@@ -156,6 +160,7 @@ void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, struct lh_plan_
 	p->queue_bytes = lh_to_u32(queue < frame ? frame : queue);
 	p->burst_bytes = lh_to_u32(
 		frame + lh_plan_bytes_in(p->bandwidth_bps, is_exact ? LATE_NS_VIRTUAL : BURST_NS));
+	p->uncut_bytes = cuts ? frame : LH_SUPER_PACKET_BYTES;
 	/* the same at all times, and whatever the card sends fits, as short as it may be: only the
 	 * queue drops */
 	p->limit_pkts = lh_to_u32(lh_plan_bytes_in(nic, longest) / LH_PURE_ACK_BYTES +
@@ -213,7 +218,7 @@ void lh_plan_change_path(const struct lh_plan *plan, size_t from, size_t to,
 			p.bandwidth_bps = there->bandwidth_bps;
 		queue_bps = there->queue_bps ? there->queue_bps : p.bandwidth_bps;
 		p.queue_ns = lh_plan_queue_ns(plan, queue, queue_bps, p.delay_ns + back_ns);
-		lh_plan_bottleneck(plan, from, &p, queue_bps);
+		lh_plan_bottleneck(plan, from, to, &p, queue_bps);
 	}
 	*ret = p;
 }

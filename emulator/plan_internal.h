@@ -43,7 +43,7 @@ bool lh_plan_cuts_later(const struct lh_plan_path *path);
 
 /* What holds rate and queue of a path that varies: their size now, and netem's limit for all
  * time. queue_bps: the bandwidth at which the queue's time counts; 0: the present one. */
-void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, struct lh_plan_path *p,
+void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, size_t to, struct lh_plan_path *p,
 			int64_t queue_bps);
 
 int64_t lh_plan_longest_delay_ns(const struct lh_plan_path *path);

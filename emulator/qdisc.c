@@ -27,7 +27,9 @@ enum {
 	NETEM_ATTRIBUTES = 14,
 };
 
-#define SPLIT_BYTES_PER_S UINT64_C(1000000000000)
+/* A rate at which even a super-packet takes no time, in whole ns; and one that is only large. */
+#define SPLIT_BYTES_PER_S UINT64_C(1000000000000000)
+#define ORDER_BYTES_PER_S INT64_C(1000000000000)
 
 int64_t lh_rate_to_kernel(int64_t rate_bps)
 {
@@ -166,22 +168,28 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 }
 
 /*
- * Cuts super-packets: a tbf cuts what is longer than its burst, which here is one frame, and
- * its rate is so high that it holds nothing back (a frame takes less than a clock's reading).
+ * Cuts super-packets: a tbf cuts what is longer than its burst as it comes in, and its rate is so
+ * high that it holds nothing back, whatever its length.
  */
-static int split_add(struct lh_nl *nl, int ifindex, unsigned sender, uint32_t frame_bytes,
-		     struct lh_error *err)
+static bool put_split(struct nl_msg *msg, uint32_t uncut_bytes)
 {
 	struct tc_tbf_qopt opt = {
 		.rate = ratespec_of(SPLIT_BYTES_PER_S),
-		.buffer = ticks_of(frame_bytes, SPLIT_BYTES_PER_S),
+		.buffer = ticks_of(uncut_bytes, (int64_t)SPLIT_BYTES_PER_S),
 	};
+
+	return nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) == 0 &&
+	       nla_put_u32(msg, TCA_TBF_BURST, uncut_bytes) == 0 &&
+	       nla_put_u64(msg, TCA_TBF_RATE64, SPLIT_BYTES_PER_S) == 0;
+}
+
+static int split_add(struct lh_nl *nl, int ifindex, unsigned sender, uint32_t uncut_bytes,
+		     struct lh_error *err)
+{
 	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, (LH_SPLIT_FIRST + sender) << 16,
 				    TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), 0, "tbf");
 	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
-	bool failed = !options || nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) < 0 ||
-		      nla_put_u32(msg, TCA_TBF_BURST, frame_bytes) < 0 ||
-		      nla_put_u64(msg, TCA_TBF_RATE64, SPLIT_BYTES_PER_S) < 0;
+	bool failed = !options || !put_split(msg, uncut_bytes);
 
 	return tc_send(nl, msg, options, failed, "add what cuts super-packets", ifindex, err);
 }
@@ -226,7 +234,7 @@ static bool put_randomness(struct nl_msg *msg, const struct lh_plan_path *p, boo
 int64_t lh_netem_bps(const struct lh_plan_path *p)
 {
 	/* with a rate, any rate, netem keeps the order */
-	return p->varies ? 8 * (int64_t)SPLIT_BYTES_PER_S : p->bandwidth_bps;
+	return p->varies ? 8 * ORDER_BYTES_PER_S : p->bandwidth_bps;
 }
 
 /* All of a netem's attributes; false where there is no room. */
@@ -280,7 +288,8 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 	struct nl_msg *msg;
 	struct nlattr *options;
 	bool failed;
-	int r = p->splits_segments ? split_add(nl, ifindex, sender, frame_bytes, err) : 0;
+	uint32_t uncut = p->varies ? p->uncut_bytes : frame_bytes;
+	int r = p->splits_segments ? split_add(nl, ifindex, sender, uncut, err) : 0;
 
 	if (r < 0)
 		return r;
@@ -297,27 +306,53 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 	return tc_send(nl, msg, options, failed, "add a bottleneck", ifindex, err);
 }
 
+/* Appends a message that changes a qdisc; put fills its options. */
+static int add_change(struct nl_msg *msg, bool (*put)(struct nl_msg *, const struct lh_plan_path *),
+		      const struct lh_plan_path *p, struct nl_msg **messages, size_t *n,
+		      struct lh_error *err)
+{
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+
+	if (!options || !put(msg, p)) {
+		nlmsg_free(msg);
+		return lh_fail(err, LH_ESYS, ENOMEM, "change a path");
+	}
+	nla_nest_end(msg, options);
+	messages[(*n)++] = msg;
+	return 0;
+}
+
+static bool put_changed_netem(struct nl_msg *msg, const struct lh_plan_path *p)
+{
+	return put_netem(msg, p, true);
+}
+
+static bool put_changed_split(struct nl_msg *msg, const struct lh_plan_path *p)
+{
+	return put_split(msg, p->uncut_bytes);
+}
+
 int lh_netem_change(int ifindex, unsigned sender, const struct lh_plan_path *p,
 		    struct nl_msg **messages, size_t *n, struct lh_error *err)
 {
 	uint32_t netem = (LH_NETEM_FIRST + sender) << 16;
+	int r = add_change(tc_message(RTM_NEWQDISC, NLM_F_ECHO, ifindex, netem,
+				      netem_parent(sender, p), 0, "netem"),
+			   put_changed_netem, p, messages, n, err);
 
-	for (int i = 0; i < 1 + p->varies; i++) {
-		struct nl_msg *msg = i ? tc_message(RTM_NEWQDISC, NLM_F_ECHO, ifindex,
-						    (LH_BOTTLENECK_FIRST + sender) << 16,
-						    TC_H_MAKE(netem, 1), 0, "tbf")
-				       : tc_message(RTM_NEWQDISC, NLM_F_ECHO, ifindex, netem,
-						    netem_parent(sender, p), 0, "netem");
-		struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
-
-		if (!options || !(i ? put_bottleneck(msg, p) : put_netem(msg, p, true))) {
-			nlmsg_free(msg);
-			return lh_fail(err, LH_ESYS, ENOMEM, "change a path");
-		}
-		nla_nest_end(msg, options);
-		messages[(*n)++] = msg;
-	}
-	return 0;
+	if (r == 0 && p->varies)
+		r = add_change(tc_message(RTM_NEWQDISC, NLM_F_ECHO, ifindex,
+					  (LH_BOTTLENECK_FIRST + sender) << 16, TC_H_MAKE(netem, 1),
+					  0, "tbf"),
+			       put_bottleneck, p, messages, n, err);
+	/* last, so that nothing longer comes before the bottleneck can let it pass */
+	if (r == 0 && p->varies && p->splits_segments)
+		r = add_change(tc_message(RTM_NEWQDISC, NLM_F_ECHO, ifindex,
+					  (LH_SPLIT_FIRST + sender) << 16,
+					  TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), 0,
+					  "tbf"),
+			       put_changed_split, p, messages, n, err);
+	return r;
 }
 
 int lh_wake_class_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, struct lh_error *err)
@@ -414,6 +449,7 @@ static void parse_tbf(struct nlattr *options, struct lh_qdisc_state *s)
 
 		s->rate_bytes_per_s = opt->rate.rate;
 		s->limit = opt->limit;
+		s->burst_ns = (int64_t)opt->buffer * TICK_NS;
 	}
 	if (tb[TCA_TBF_RATE64])
 		s->rate_bytes_per_s = (int64_t)nla_get_u64(tb[TCA_TBF_RATE64]);

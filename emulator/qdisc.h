@@ -41,10 +41,10 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *path,
 		 uint32_t frame_bytes, struct lh_error *err);
 
-/* The messages that change what a sender's netem, and the tbf behind it where the path varies,
+/* The messages that change what a sender's netem, and the tbfs around it where the path varies,
  * hold into what the path says, without losing or reordering what is in them: appended to
  * messages, of which *n are there already. LH_ESYS where memory is out. */
-enum { LH_CHANGE_MESSAGES = 2 };
+enum { LH_CHANGE_MESSAGES = 3 };
 int lh_netem_change(int ifindex, unsigned sender, const struct lh_plan_path *path,
 		    struct nl_msg **messages, size_t *n, struct lh_error *err);
 
@@ -73,6 +73,7 @@ struct lh_qdisc_state {
 	uint64_t seed;			/* netem; 0: the kernel does not say */
 	int64_t rate_bytes_per_s;	/* netem, tbf */
 	uint32_t limit;			/* netem: packets; tbf: bytes */
+	int64_t burst_ns;		/* tbf, to 64 ns */
 	uint32_t direct_pkts;		/* htb: packets that no class took */
 	uint64_t bytes;
 	uint64_t packets;

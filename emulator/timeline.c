@@ -13,6 +13,8 @@
 #include "core/cleanup.h"
 #include "emulator/probe_internal.h"
 
+static const int64_t SETTLE_MAX_NS = INT64_C(864000000000000);
+
 /* A table of delays for one deviation that events give. */
 struct table {
 	const struct lh_path_spec *spec;
@@ -31,6 +33,7 @@ struct lh_timeline {
 	const struct lh_plan *plan;
 	struct state *states;	    /* [from site * n_sites + to site] */
 	struct lh_plan_path *paths; /* as they are now, [from * n_nodes + to] */
+	int64_t *settle_ns;	    /* of them: when what is long has left; INT64_MAX: it has */
 	struct lh_net_change *changes;
 	size_t n_changes;
 	struct table *tables;
@@ -64,6 +67,9 @@ static int64_t next_after(const struct lh_timeline *t, int64_t t_ns)
 		if (at < next)
 			next = at;
 	}
+	for (size_t i = 0; i < t->plan->n_nodes * t->plan->n_nodes; i++)
+		if (t->settle_ns[i] < next)
+			next = t->settle_ns[i];
 	return next;
 }
 
@@ -80,13 +86,16 @@ int lh_timeline_new(const struct lh_plan *plan, struct lh_timeline **ret, struct
 		t->plan = plan;
 		t->states = calloc(n_pairs * n_pairs, sizeof(*t->states));
 		t->paths = calloc(n * n, sizeof(*t->paths));
+		t->settle_ns = calloc(n * n, sizeof(*t->settle_ns));
 		t->changes = calloc(n * n, sizeof(*t->changes));
 	}
-	if (!t || !t->states || !t->paths || !t->changes) {
+	if (!t || !t->states || !t->paths || !t->settle_ns || !t->changes) {
 		lh_timeline_free(t);
 		return lh_fail(err, LH_ESYS, ENOMEM, "read the timeline");
 	}
 	memcpy(t->paths, plan->paths, n * n * sizeof(*t->paths));
+	for (size_t i = 0; i < n * n; i++)
+		t->settle_ns[i] = INT64_MAX;
 	t->next_ns = next_after(t, -1);
 	*ret = t;
 	return 0;
@@ -105,6 +114,7 @@ void lh_timeline_free(struct lh_timeline *t)
 	free(t->tables);
 	free(t->states);
 	free(t->paths);
+	free(t->settle_ns);
 	free(t->changes);
 	free(t);
 }
@@ -145,8 +155,8 @@ static bool same_path(const struct lh_plan_path *a, const struct lh_plan_path *b
 {
 	return a->delay_ns == b->delay_ns && a->bandwidth_bps == b->bandwidth_bps &&
 	       a->queue_bytes == b->queue_bytes && a->burst_bytes == b->burst_bytes &&
-	       a->limit_pkts == b->limit_pkts && a->jitter == b->jitter &&
-	       memcmp(&a->chances, &b->chances, sizeof(a->chances)) == 0;
+	       a->uncut_bytes == b->uncut_bytes && a->limit_pkts == b->limit_pkts &&
+	       a->jitter == b->jitter && memcmp(&a->chances, &b->chances, sizeof(a->chances)) == 0;
 }
 
 static struct state *state_between(const struct lh_timeline *t, size_t from, size_t to)
@@ -156,22 +166,52 @@ static struct state *state_between(const struct lh_timeline *t, size_t from, siz
 	return &t->states[a * n_sites(t) + b];
 }
 
+/*
+ * A path that gets so slow that super-packets must be cut still holds whole ones. Until they have
+ * left (all that can wait at the new rate, after the longest delay) its bottleneck must let them
+ * pass.
+ */
+static void settle(struct lh_timeline *t, size_t pair, struct lh_plan_path *path)
+{
+	const struct lh_plan_path *before = &t->paths[pair];
+	int64_t *settle_ns = &t->settle_ns[pair];
+	double held = (double)before->queue_bytes + path->queue_bytes + LH_SUPER_PACKET_BYTES;
+
+	if (path->uncut_bytes == LH_SUPER_PACKET_BYTES || *settle_ns <= t->next_ns) {
+		*settle_ns = INT64_MAX;
+		return;
+	}
+	if (before->uncut_bytes > path->uncut_bytes) {
+		double drain_ns = 8 * held / (double)path->bandwidth_bps * LH_NS_PER_S;
+
+		*settle_ns = drain_ns < (double)SETTLE_MAX_NS
+				     ? t->next_ns + path->extremes->delay_max_ns + (int64_t)drain_ns
+				     : INT64_MAX - 1;
+	}
+	if (*settle_ns != INT64_MAX && path->burst_bytes < LH_SUPER_PACKET_BYTES)
+		path->burst_bytes = LH_SUPER_PACKET_BYTES;
+}
+
 /* Notes what has changed between two nodes. */
 static int look_at_pair(struct lh_timeline *t, size_t from, size_t to, struct lh_error *err)
 {
 	const struct state *there = state_between(t, from, to), *back = state_between(t, to, from);
-	struct lh_plan_path *now = &t->paths[from * t->plan->n_nodes + to];
+	size_t pair = from * t->plan->n_nodes + to;
+	struct lh_plan_path *now = &t->paths[pair];
 	const struct lh_jitter_table *jitter = NULL;
 	struct lh_plan_path path;
 	int r = 0;
 
-	if (there->changed_in != t->step && back->changed_in != t->step)
+	if (there->changed_in != t->step && back->changed_in != t->step &&
+	    t->settle_ns[pair] > t->next_ns)
 		return 0;
 	if (there->change.sets & LH_JITTER)
 		r = find_table(t, now->spec, there->change.jitter_ns, &jitter, err);
 	if (r < 0)
 		return r;
 	lh_plan_change_path(t->plan, from, to, &there->change, &back->change, jitter, &path);
+	if (path.varies && path.splits_segments)
+		settle(t, pair, &path);
 	if (same_path(&path, now))
 		return 0;
 	t->changes[t->n_changes++] = (struct lh_net_change){
@@ -233,7 +273,9 @@ static void record(struct lh_timeline *t, int64_t planned_ns, int64_t applied_ns
 		const struct lh_plan_path *p = change->path;
 		const struct lh_path_change *c = &state->change;
 
-		if (state->recorded_in == t->step)
+		if (state->recorded_in == t->step ||
+		    (state->changed_in != t->step &&
+		     state_between(t, change->to, change->from)->changed_in != t->step))
 			continue;
 		state->recorded_in = t->step;
 		fprintf(t->csv,
