@@ -448,7 +448,8 @@ void lh_trace_inline(const struct lh_catalog *catalog, struct lh_yaml *trace, co
 	struct lh_error err = {0};
 	size_t size;
 
-	if (!name || name->kind != LH_YAML_SCALAR || lh_yaml_get(trace, "table"))
+	if (!name || name->kind != LH_YAML_SCALAR || lh_yaml_get(trace, "table") ||
+	    (csv && lh_yaml_get(trace, "mahimahi")))
 		return;
 	path = lh_catalog_find(catalog, name->text, name->pos, key_path, diag);
 	if (path && lh_file_read(path, FILE_MAX_BYTES, &text, &size, &err) < 0)
