@@ -8,35 +8,66 @@
 #include "emulator/nl.h"
 #include "emulator/qdisc.h"
 
+/* Routers: one where nodes have no access of their own; network_build.c has the layout. */
+enum { LH_ROUTER_WAN, LH_ROUTER_LINE, LH_ROUTER_GATE, LH_ROUTER_ACCESS /* and those after it */ };
+
+struct lh_router {
+	int ns_fd;	  /* -1: there is none */
+	struct lh_nl *nl; /* into its namespace */
+};
+
+/* A link of a router. */
+struct lh_device {
+	size_t router;
+	int ifindex; /* 0: there is none */
+};
+
 struct lh_net {
 	const struct lh_plan *plan;
 	bool owns_kernel;
 	int home_ns_fd;
-	int router_ns_fd;
-	struct lh_nl *router; /* netlink into the router's namespace */
+	struct lh_router *routers;
+	size_t n_routers;
 	int *node_ns_fds;
-	int *port_ifindex; /* of the router's link to node i */
+	struct lh_device *ports;  /* to node i */
+	struct lh_device *lines;  /* where what goes to node i from outside its access is delayed */
+	struct lh_device *stages; /* and where it waits at bottlenecks before */
+	struct lh_device *ups;	  /* out of access i */
+	struct lh_device *downs;  /* into access i */
+	int wake_fd; /* a packet socket into the router of the stages; -1: no path varies */
 	struct lh_bpf bpf;
-	int wake_fd;  /* a packet socket in the router's namespace; -1: no path varies */
 	char *cgroup; /* folder; see cgroup.h */
 	json_t *pinned;
 };
 
-/* Whether a path to node `to` varies, so that its port has the class that wakes it. */
-bool lh_net_port_varies(const struct lh_net *net, size_t to);
+/* Builds routers, links, queues and routes. On return the calling thread is in some namespace. */
+int lh_net_build(struct lh_net *net, struct lh_error *err);
 
-/* Opens wake_fd in the current namespace, the router's, where a path varies. */
+/* Whether the netem of a pair is at the port to its receiver; otherwise it is on a line. */
+bool lh_net_is_at_port(const struct lh_plan *plan, size_t from, size_t to);
+
+/* The pair that a netem of a router delays, or whose bottleneck a tbf of a router is; false where
+ * the qdisc is neither. */
+bool lh_net_pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
+			  size_t *ret_from, size_t *ret_to);
+bool lh_net_pair_of_stage(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
+			  size_t *ret_from, size_t *ret_to);
+
+/* Whether a path to a node varies, so that its stage has a class that wakes it. */
+bool lh_net_varies_to(const struct lh_plan *plan, size_t to);
+
+/* Opens wake_fd where a path varies. On return the calling thread is in some namespace. */
 int lh_net_open_wake(struct lh_net *net, struct lh_error *err);
 
-/* The pair that a netem of the router, or the tbf behind it, serves; false where it is none of
- * ours. */
-bool lh_net_pair_of(const struct lh_net *net, const struct lh_qdisc_state *state, size_t *ret_from,
-		    size_t *ret_to);
+/* Compares a netem, or the tbf of a bottleneck, with what the path of a pair has; LH_ESYS where
+ * it differs. */
+int lh_net_compare_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from,
+			 size_t to, const struct lh_plan_path *path, struct lh_error *err);
+int lh_net_compare_stage(const struct lh_qdisc_state *s, const struct lh_plan_bottleneck *b,
+			 struct lh_error *err);
 
-/* Compares what a netem or the tbf behind it holds with what a path has; LH_ESYS where it
- * differs. */
-int lh_net_compare(const struct lh_net *net, const struct lh_qdisc_state *state, size_t from,
-		   size_t to, const struct lh_plan_path *path, struct lh_error *err);
+/* Rate of a link that limits nothing, bit/s. */
+#define LH_UNLIMITED_BPS INT64_C(1000000000000)
 
 /* Compares every qdisc and class with the plan; LH_ESYS names the first that differs. */
 int lh_net_read_back(struct lh_net *net, struct lh_error *err);

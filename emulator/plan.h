@@ -6,6 +6,9 @@
  *
  *   node a --nic up (tbf)--> wan --htb: nic down of b; one class per sender a, with netem:
  *                                  delay, path bandwidth, queue--> node b
+ *
+ * Nodes with a bottleneck that netem cannot be have more routers before them; network_build.c
+ * says which.
  */
 #ifndef LH_EMULATOR_PLAN_H
 #define LH_EMULATOR_PLAN_H
@@ -41,33 +44,53 @@ struct lh_plan_chances {
 	uint32_t reorder;
 };
 
+/* A rate, and what waits before it, in a queue of its own. */
+struct lh_plan_bottleneck {
+	const struct lh_queue_spec *queue;
+	int64_t bandwidth_bps; /* 0: there is no such bottleneck */
+	int64_t queue_ns;
+	uint32_t burst_bytes; /* that pass at once */
+	uint32_t limit_bytes; /* of a queue without management */
+	uint32_t limit_pkts;  /* of one with it */
+};
+
 /* What a directed pair of nodes gets. */
 struct lh_plan_path {
 	const struct lh_path_spec *spec;
 	const struct lh_jitter_table *jitter; /* NULL: the delay does not vary */
 	struct lh_plan_chances chances;
-	uint64_t seed;	      /* of all that is random here; 0: nothing is */
-	bool splits_segments; /* super-packets are cut before the queue */
+	uint64_t seed;			      /* of all that is random here; 0: nothing is */
+	bool splits_segments;		      /* super-packets are cut before the queue */
+	struct lh_plan_bottleneck bottleneck; /* before netem, where its queue is not drop-tail */
 	int64_t delay_ns;
 	int64_t bandwidth_bps;
 	int64_t queue_ns;
 	uint32_t limit_pkts;	 /* of netem: what is in flight plus the queue */
 	uint32_t clamp_segments; /* congestion window's upper bound; 0: none */
 
-	/* What changes in time. */
+	/* what changes in time */
 	const struct lh_track *track;		  /* NULL: nothing does */
 	const struct lh_path_extremes *extremes;  /* over all time; NULL as track */
-	const struct lh_jitter_table *late_table; /* netem's, where the delay varies only later */
-	bool varies;	      /* rate and queue are held behind netem, in a tbf of their own */
-	uint32_t queue_bytes; /* of that tbf, as its burst; 0 where it does not vary */
-	uint32_t burst_bytes;
+	const struct lh_jitter_table *late_table; /* of the largest deviation that events give */
+	bool varies;	      /* rate, queue or delay: the bottleneck stands by itself */
 	uint32_t uncut_bytes; /* of super-packets, where the path varies: longer ones are cut */
+};
+
+/*
+ * Nodes that reach the others through routers of their own: those of a site with shared links,
+ * or (site NULL) all others with a bottleneck before them.
+ */
+struct lh_plan_access {
+	const struct lh_site *site;
+	struct lh_plan_bottleneck up, down;
 };
 
 struct lh_plan_node {
 	const char *name; /* borrowed from the scenario */
 	size_t site;
-	uint32_t address; /* IPv4, host byte order */
+	const struct lh_plan_access *access; /* NULL: straight to the router */
+	bool is_staged;			     /* some path to it has a bottleneck of its own */
+	uint32_t address;		     /* IPv4, host byte order */
 	int64_t nic_up_bps;
 	int64_t nic_down_bps;
 	uint32_t nic_burst_bytes;
@@ -80,9 +103,12 @@ struct lh_plan {
 	const struct lh_scenario *scenario;
 	struct lh_plan_node *nodes;
 	size_t n_nodes;
+	struct lh_plan_access *accesses;
+	size_t n_accesses;
+	bool uses_ecn;
 	struct lh_jitter_table **jitter; /* by path of the scenario's network; NULL: none */
-	struct lh_jitter_table **late;	 /* the same of those that only events give jitter */
-	struct lh_track *tracks;	 /* [from site * n_sites + to site] */
+	struct lh_jitter_table **late;	 /* the same of the largest deviations that events give */
+	struct lh_track *tracks; /* [from site * n_sites + to site]; NULL: nothing changes */
 	struct lh_path_extremes *extremes;
 	struct lh_plan_path *paths; /* [from * n_nodes + to] */
 	uint32_t mtu_bytes;
@@ -106,7 +132,14 @@ char *lh_address_format(uint32_t address, char *buf, size_t n_buf);
 /* Round-trip time between two nodes with nothing else on the way, in ns. */
 int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b);
 
-/* Rate of the slowest link from one node to another: the path or a network card; bit/s. */
+/* Whether a path leaves one site with shared links or enters one. */
+bool lh_plan_shares_link(const struct lh_plan *plan, size_t from, size_t to);
+
+/* Full packets that the path's queue has room for, with all that is in flight. */
+uint32_t lh_plan_room_pkts(const struct lh_plan *plan, size_t from, size_t to);
+
+/* Rate of the slowest link from one node to another: the path, a network card or a link that
+ * their sites share; bit/s. */
 int64_t lh_plan_slowest_bps(const struct lh_plan *plan, size_t from, size_t to);
 
 /* The longest round-trip time between any two nodes at any time, in ns. */
@@ -143,14 +176,19 @@ void lh_plan_change_path(const struct lh_plan *plan, size_t from, size_t to,
 			 const struct lh_path_change *there, const struct lh_path_change *back,
 			 const struct lh_jitter_table *jitter, struct lh_plan_path *ret);
 
-/* The same questions as above, of all states that a path has in the course of time. */
-bool lh_plan_may_ever_drop(const struct lh_plan *plan, size_t from, size_t to);
+/* bit/s that netem itself holds the packets of a path to. */
+int64_t lh_plan_netem_bps(const struct lh_plan_path *path);
+
+/* Whether TCP may repeat itself for what a path's changes do to packets at some time. */
 bool lh_plan_may_ever_repeat(const struct lh_plan *plan, size_t from, size_t to);
+
+/* Whether the path's queue may drop packets at some time. */
+bool lh_plan_may_ever_drop(const struct lh_plan *plan, size_t from, size_t to);
 
 /* The most that a path loses by chance at any time; loses_all: everything, for a while. */
 struct lh_plan_chances lh_plan_worst_chances(const struct lh_plan_path *path, bool *ret_loses_all);
 
-/* The longest stretch that something comes through nowhere between two nodes, in ns. */
+/* The longest stretch of time for which nothing comes through between two sites, in ns. */
 int64_t lh_plan_longest_outage_ns(const struct lh_plan *plan);
 
 /* The plan as JSON (network.json): every number that is applied. Owned by the caller. */

@@ -6,36 +6,15 @@
 
 #include "emulator/plan_internal.h"
 
-static const int64_t QUEUE_MAX_NS = INT64_C(3600000000000);
 static const int64_t RTO_MARGIN_NS = 200000000; /* Linux's least, on top of the round trip */
+static const int64_t BITS_PER_BYTE = 8;
 
 /*
- * What a bottleneck of its own lets go at once, beyond a frame: where it is fast whole
+ * What a bottleneck that changes lets go at once, beyond a frame: where it is fast whole
  * super-packets, as network cards do, else as much as its timer may be late. What is longer than
  * that when it is its turn would never pass: super-packets are cut then.
  */
 static const int64_t BURST_NS = 1000000, LATE_NS_VIRTUAL = 5000;
-
-int64_t lh_plan_queue_ns(const struct lh_plan *plan, const struct lh_queue_size *queue,
-			 int64_t bandwidth_bps, int64_t rtt_ns)
-{
-	double bytes;
-
-	switch (queue->unit) {
-	case LH_QUEUE_BYTES:
-		bytes = (double)queue->amount;
-		break;
-	case LH_QUEUE_PACKETS:
-		bytes = (double)queue->amount * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
-		break;
-	case LH_QUEUE_BDP:
-		return (int64_t)((double)queue->amount / 1000 * (double)rtt_ns);
-	default:
-		return queue->amount;
-	}
-	bytes = bytes * 8 / (double)bandwidth_bps * NS_PER_S;
-	return bytes >= (double)QUEUE_MAX_NS ? QUEUE_MAX_NS : (int64_t)bytes;
-}
 
 /* ---- tracks ------------------------------------------------------------------------------ */
 
@@ -130,41 +109,36 @@ void lh_plan_add_track(const struct lh_plan *plan, size_t from, size_t to, struc
 	p->varies = p->extremes->sets & (LH_DELAY | LH_BANDWIDTH | LH_QUEUE | LH_JITTER);
 }
 
-static bool cuts_at(int64_t bandwidth_bps)
-{
-	return lh_plan_bytes_in(bandwidth_bps, BURST_NS) < LH_SUPER_PACKET_BYTES;
-}
-
-bool lh_plan_cuts_later(const struct lh_plan_path *p)
-{
-	return lh_plan_is_rough_later(p) || cuts_at(p->extremes->bandwidth_min_bps);
-}
-
 /* ---- states ------------------------------------------------------------------------------ */
 
-void lh_plan_bottleneck(const struct lh_plan *plan, size_t from, size_t to, struct lh_plan_path *p,
-			int64_t queue_bps)
+void lh_plan_adapt_bottleneck(const struct lh_plan *plan, size_t from, size_t to,
+			      struct lh_plan_path *p)
 {
 	uint32_t frame = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	bool cuts = cuts_at(p->bandwidth_bps) ||
-		    lh_plan_is_rough(lh_plan_path_at(plan, from, to)) || lh_plan_is_rough_later(p);
+	const struct lh_plan_path *own = lh_plan_path_at(plan, from, to);
+	bool cuts = lh_plan_bytes_in(p->bandwidth_bps, BURST_NS) < LH_SUPER_PACKET_BYTES ||
+		    lh_plan_is_rough(own) || lh_plan_is_rough_later(p);
 	bool is_exact = cuts && plan->scenario->run.clock == LH_CLOCK_VIRTUAL;
-	double queue = lh_plan_bytes_in(queue_bps ? queue_bps : p->bandwidth_bps, p->queue_ns);
-	int64_t nic = plan->nodes[from].nic_up_bps;
-	int64_t longest = p->extremes->delay_max_ns;
+	double burst = lh_plan_bytes_in(p->bandwidth_bps, is_exact ? LATE_NS_VIRTUAL : BURST_NS);
+	int64_t longest = p->extremes->delay_max_ns + lh_plan_latest_ns(own);
+	int64_t fastest = p->extremes->bandwidth_max_bps;
 
-	if (p->jitter)
-		longest += p->jitter->highest_ns;
-	if (p->late_table)
-		longest += p->late_table->highest_ns;
-	p->queue_bytes = lh_to_u32(queue < frame ? frame : queue);
-	p->burst_bytes = lh_to_u32(
-		frame + lh_plan_bytes_in(p->bandwidth_bps, is_exact ? LATE_NS_VIRTUAL : BURST_NS));
+	p->bottleneck.burst_bytes = lh_plan_u32(frame + burst);
 	p->uncut_bytes = cuts ? frame : LH_SUPER_PACKET_BYTES;
-	/* the same at all times, and whatever the card sends fits, as short as it may be: only the
-	 * queue drops */
-	p->limit_pkts = lh_to_u32(lh_plan_bytes_in(nic, longest) / LH_PURE_ACK_BYTES +
-				  (double)UINT32_MAX / LH_PURE_ACK_BYTES);
+	/* the same at all times, so that nothing but the queue drops: not even acknowledgements
+	 * alone fill it */
+	p->limit_pkts = lh_plan_u32(lh_plan_bytes_in(fastest, longest) / LH_PURE_ACK_BYTES +
+				    (double)LH_SUPER_PACKET_BYTES);
+	if (p->bottleneck.queue->discipline != LH_DROP_TAIL)
+		p->bottleneck.limit_pkts =
+			lh_plan_u32(ceil(lh_plan_bytes_in(fastest, own->queue_ns) / frame) + 1);
+}
+
+int64_t lh_plan_netem_bps(const struct lh_plan_path *p)
+{
+	/* with a rate, any rate, netem keeps the order; where nothing is to pass it has nothing to
+	 * hold back */
+	return p->bandwidth_bps ? p->bandwidth_bps : p->extremes->bandwidth_max_bps;
 }
 
 static int64_t delay_under(const struct lh_path_change *c, int64_t own_ns, bool is_forward)
@@ -197,6 +171,26 @@ static struct lh_plan_chances chances_under(const struct lh_plan_path *p,
 	return lh_plan_chances_of(&asked);
 }
 
+/* The bottleneck of a path that varies, as it is now. */
+static void change_bottleneck(const struct lh_plan *plan, struct lh_plan_path *p,
+			      const struct lh_path_change *there, int64_t rtt_ns)
+{
+	const struct lh_queue_size *size =
+		there->sets & LH_QUEUE ? &there->queue : &p->spec->queue.size;
+	double frame = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
+	int64_t queue_bps;
+	double held;
+
+	if (there->sets & LH_BANDWIDTH)
+		p->bandwidth_bps = there->bandwidth_bps;
+	queue_bps = there->queue_bps ? there->queue_bps : p->bandwidth_bps;
+	p->queue_ns = lh_plan_queue_ns(plan, size, queue_bps, rtt_ns);
+	held = lh_plan_bytes_in(queue_bps, p->queue_ns);
+	p->bottleneck.queue_ns = p->queue_ns;
+	p->bottleneck.bandwidth_bps = p->bandwidth_bps ? p->bandwidth_bps : BITS_PER_BYTE;
+	p->bottleneck.limit_bytes = lh_plan_u32(held > frame ? held : frame);
+}
+
 void lh_plan_change_path(const struct lh_plan *plan, size_t from, size_t to,
 			 const struct lh_path_change *there, const struct lh_path_change *back,
 			 const struct lh_jitter_table *jitter, struct lh_plan_path *ret)
@@ -206,19 +200,12 @@ void lh_plan_change_path(const struct lh_plan *plan, size_t from, size_t to,
 	struct lh_plan_path p = *own;
 
 	p.chances = chances_under(own, there);
+	p.delay_ns = delay_under(there, own->delay_ns, from < to);
 	if (there->sets & LH_JITTER)
 		p.jitter = jitter;
 	if (own->varies) {
-		const struct lh_queue_size *queue =
-			there->sets & LH_QUEUE ? &there->queue : &own->spec->queue;
-		int64_t queue_bps;
-
-		p.delay_ns = delay_under(there, own->delay_ns, from < to);
-		if (there->sets & LH_BANDWIDTH)
-			p.bandwidth_bps = there->bandwidth_bps;
-		queue_bps = there->queue_bps ? there->queue_bps : p.bandwidth_bps;
-		p.queue_ns = lh_plan_queue_ns(plan, queue, queue_bps, p.delay_ns + back_ns);
-		lh_plan_bottleneck(plan, from, to, &p, queue_bps);
+		change_bottleneck(plan, &p, there, p.delay_ns + back_ns);
+		lh_plan_adapt_bottleneck(plan, from, to, &p);
 	}
 	*ret = p;
 }
@@ -229,6 +216,14 @@ int64_t lh_plan_longest_delay_ns(const struct lh_plan_path *p)
 {
 	return p->extremes && p->extremes->delay_max_ns > p->delay_ns ? p->extremes->delay_max_ns
 								      : p->delay_ns;
+}
+
+int64_t lh_plan_latest_ns(const struct lh_plan_path *p)
+{
+	int64_t own = p->jitter ? p->jitter->highest_ns : 0;
+	int64_t late = p->late_table ? p->late_table->highest_ns : 0;
+
+	return own > late ? own : late;
 }
 
 static int64_t shortest_delay_ns(const struct lh_plan_path *p)

@@ -15,12 +15,15 @@
 #include "emulator/plan.h"
 
 enum {
-	LH_CLASS_NIC = 1,	     /* minor of the class that holds a port's whole rate */
-	LH_CLASS_FIRST = 0x10,	     /* minor of the class of sender 0 */
-	LH_NETEM_FIRST = 0x100,	     /* major of the netem of sender 0 */
-	LH_SPLIT_FIRST = 0x200,	     /* major of what cuts the super-packets of sender 0 */
-	LH_BOTTLENECK_FIRST = 0x300, /* major of the tbf behind the netem of sender 0 */
-	LH_CLASS_WAKE = 2,	     /* minor of the class whose packets go nowhere */
+	LH_CLASS_NIC = 1,	   /* minor of the class that holds a port's whole rate */
+	LH_CLASS_FIRST = 0x10,	   /* minor of the class of sender 0 */
+	LH_NETEM_FIRST = 0x100,	   /* major of the netem of sender 0 */
+	LH_SPLIT_FIRST = 0x200,	   /* major of what cuts the super-packets of sender 0 */
+	LH_STAGE_FIRST = 0x300,	   /* major of the bottleneck of sender 0 */
+	LH_LINK_MAJOR = 2,	   /* of a link that a site shares */
+	LH_CLASS_WAKE = 2,	   /* minor of the class whose packets go nowhere */
+	LH_CODEL_TARGET_US = 5000, /* the kernel's own */
+	LH_CODEL_INTERVAL_US = 100000,
 };
 
 /* A network card's sending rate: tbf as the root of a link. */
@@ -36,34 +39,44 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 		     int64_t rate_bps, uint32_t burst_bytes, struct lh_error *err);
 
 /* netem in a sender's class, as a path of the plan says: behind a tbf that cuts super-packets
- * of more than frame_bytes where the path splits segments, and before one that holds rate and
- * queue where the path varies. */
+ * of more than frame_bytes where the path splits segments. */
 int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *path,
 		 uint32_t frame_bytes, struct lh_error *err);
 
-/* The messages that change what a sender's netem, and the tbfs around it where the path varies,
- * hold into what the path says, without losing or reordering what is in them: appended to
- * messages, of which *n are there already. LH_ESYS where memory is out. */
-enum { LH_CHANGE_MESSAGES = 3 };
+/* A bottleneck in a sender's class: what cuts super-packets of more than uncut_bytes, a tbf that
+ * holds the rate, and the queue. */
+int lh_stage_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_bottleneck *b,
+		 uint32_t uncut_bytes, struct lh_error *err);
+
+/*
+ * Messages that change what a sender's netem, or its bottleneck, holds into what the path says,
+ * without losing or reordering what is in it: appended to messages, of which *n are there already.
+ * LH_ESYS where memory is out.
+ */
 int lh_netem_change(int ifindex, unsigned sender, const struct lh_plan_path *path,
 		    struct nl_msg **messages, size_t *n, struct lh_error *err);
+enum { LH_STAGE_MESSAGES = 2 };
+int lh_stage_change(int ifindex, unsigned sender, const struct lh_plan_path *path,
+		    struct nl_msg **messages, size_t *n, struct lh_error *err);
 
-/* A class beside the link's whole rate in which every packet is dropped: one that is sent there
- * (with SO_PRIORITY) makes the link look again at what its queues may send. */
+/* A class beside a link's whole rate in which every packet is dropped: one that is sent there
+ * (with this as its SO_PRIORITY) makes the link look again at what its queues may send. */
 int lh_wake_class_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, struct lh_error *err);
 uint32_t lh_wake_priority(void);
 
+/* The same as root of a link. */
+int lh_bottleneck_add(struct lh_nl *nl, int ifindex, const struct lh_plan_bottleneck *b,
+		      uint32_t frame_bytes, struct lh_error *err);
+
 /* The classifying BPF program prog_fd on a link's htb. */
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
-
-/* bit/s that netem itself holds its packets to, on a path. */
-int64_t lh_netem_bps(const struct lh_plan_path *path);
 
 /* A qdisc as the kernel holds it. */
 struct lh_qdisc_state {
 	char kind[16];
 	int ifindex;
 	uint32_t handle;
+	uint32_t parent;
 	int64_t delay_ns;		/* netem */
 	int64_t jitter_ns;		/* netem */
 	struct lh_plan_chances chances; /* netem */
@@ -72,8 +85,11 @@ struct lh_qdisc_state {
 	uint32_t bad_pass;		/* netem: and lets pass while in the bad one */
 	uint64_t seed;			/* netem; 0: the kernel does not say */
 	int64_t rate_bytes_per_s;	/* netem, tbf */
-	uint32_t limit;			/* netem: packets; tbf: bytes */
+	uint32_t limit;			/* netem, codel, fq_codel: packets; tbf: bytes */
 	int64_t burst_ns;		/* tbf, to 64 ns */
+	uint32_t target_us;		/* codel, fq_codel */
+	uint32_t interval_us;		/* codel, fq_codel */
+	uint32_t ecn;			/* codel, fq_codel */
 	uint32_t direct_pkts;		/* htb: packets that no class took */
 	uint64_t bytes;
 	uint64_t packets;

@@ -154,7 +154,8 @@ static int find_table(struct lh_timeline *t, const struct lh_path_spec *spec, in
 static bool same_path(const struct lh_plan_path *a, const struct lh_plan_path *b)
 {
 	return a->delay_ns == b->delay_ns && a->bandwidth_bps == b->bandwidth_bps &&
-	       a->queue_bytes == b->queue_bytes && a->burst_bytes == b->burst_bytes &&
+	       a->bottleneck.limit_bytes == b->bottleneck.limit_bytes &&
+	       a->bottleneck.burst_bytes == b->bottleneck.burst_bytes &&
 	       a->uncut_bytes == b->uncut_bytes && a->limit_pkts == b->limit_pkts &&
 	       a->jitter == b->jitter && memcmp(&a->chances, &b->chances, sizeof(a->chances)) == 0;
 }
@@ -168,28 +169,30 @@ static struct state *state_between(const struct lh_timeline *t, size_t from, siz
 
 /*
  * A path that gets so slow that super-packets must be cut still holds whole ones. Until they have
- * left (all that can wait at the new rate, after the longest delay) its bottleneck must let them
- * pass.
+ * left its bottleneck must let them pass.
  */
 static void settle(struct lh_timeline *t, size_t pair, struct lh_plan_path *path)
 {
 	const struct lh_plan_path *before = &t->paths[pair];
 	int64_t *settle_ns = &t->settle_ns[pair];
-	double held = (double)before->queue_bytes + path->queue_bytes + LH_SUPER_PACKET_BYTES;
 
 	if (path->uncut_bytes == LH_SUPER_PACKET_BYTES || *settle_ns <= t->next_ns) {
 		*settle_ns = INT64_MAX;
 		return;
 	}
-	if (before->uncut_bytes > path->uncut_bytes) {
-		double drain_ns = 8 * held / (double)path->bandwidth_bps * LH_NS_PER_S;
+	if (before->uncut_bytes > path->uncut_bytes ||
+	    (*settle_ns != INT64_MAX && !before->bandwidth_bps)) {
+		double held = (double)t->plan->paths[pair].bottleneck.limit_bytes +
+			      before->bottleneck.limit_bytes + LH_SUPER_PACKET_BYTES;
+		double drain_ns = 8 * held / (double)path->bottleneck.bandwidth_bps * LH_NS_PER_S;
 
-		*settle_ns = drain_ns < (double)SETTLE_MAX_NS
-				     ? t->next_ns + path->extremes->delay_max_ns + (int64_t)drain_ns
-				     : INT64_MAX - 1;
+		*settle_ns = t->next_ns +
+			     (drain_ns < (double)SETTLE_MAX_NS ? (int64_t)drain_ns : SETTLE_MAX_NS);
 	}
-	if (*settle_ns != INT64_MAX && path->burst_bytes < LH_SUPER_PACKET_BYTES)
-		path->burst_bytes = LH_SUPER_PACKET_BYTES;
+	/* while nothing is to pass, nothing need */
+	if (*settle_ns != INT64_MAX && path->bandwidth_bps &&
+	    path->bottleneck.burst_bytes < LH_SUPER_PACKET_BYTES)
+		path->bottleneck.burst_bytes = LH_SUPER_PACKET_BYTES;
 }
 
 /* Notes what has changed between two nodes. */
@@ -210,7 +213,7 @@ static int look_at_pair(struct lh_timeline *t, size_t from, size_t to, struct lh
 	if (r < 0)
 		return r;
 	lh_plan_change_path(t->plan, from, to, &there->change, &back->change, jitter, &path);
-	if (path.varies && path.splits_segments)
+	if (path.varies)
 		settle(t, pair, &path);
 	if (same_path(&path, now))
 		return 0;
@@ -284,7 +287,7 @@ static void record(struct lh_timeline *t, int64_t planned_ns, int64_t applied_ns
 			planned_ns, applied_ns, skew_ns,
 			sites[t->plan->nodes[change->from].site].name,
 			sites[t->plan->nodes[change->to].site].name, p->delay_ns, p->bandwidth_bps,
-			p->queue_ns, p->queue_bytes, p->jitter ? p->jitter->sd_ns : 0,
+			p->queue_ns, p->bottleneck.limit_bytes, p->jitter ? p->jitter->sd_ns : 0,
 			c->sets & LH_CUT ? 1
 					 : share(c, LH_LOSS, c->loss_ratio, p->spec->loss_ratio),
 			share(c, LH_LOSS_BURST, c->loss_burst_pkts, p->spec->loss_burst_pkts),

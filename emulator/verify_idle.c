@@ -131,13 +131,6 @@ static int judge_jitter(struct lh_verify *v, const struct lh_train *t, const dou
 	return r < 0 || !v->is_virtual ? r : lh_verify_add(v, shape, err);
 }
 
-/* What bytes add to the delay of a path without load. */
-static double serialisation_ns(const struct lh_plan_path *p, double bytes)
-{
-	/* a bottleneck of its own lets a packet go that finds it idle */
-	return p->varies ? 0 : lh_verify_ns(bytes, p->bandwidth_bps);
-}
-
 int lh_verify_delays(struct lh_verify *v, const struct lh_train *t, struct lh_error *err)
 {
 	const struct lh_plan_path *p = lh_verify_path(v, t);
@@ -155,7 +148,8 @@ int lh_verify_delays(struct lh_verify *v, const struct lh_train *t, struct lh_er
 		return lh_fail(err, LH_ESYS, ENOMEM, "verify the network");
 	n_small = take_delays(p, t, all_full, small);
 	n_full = all_full ? 0 : take_delays(p, t, true, full);
-	row.target = ((double)p->delay_ns + serialisation_ns(p, small_bytes)) / LH_NS_PER_MS;
+	row.target =
+		((double)p->delay_ns + lh_verify_ns(small_bytes, p->bandwidth_bps)) / LH_NS_PER_MS;
 	if (p->jitter && n_small > 1)
 		return judge_jitter(v, t, small, n_small, row.target, err);
 	row.n = (int64_t)n_small;
@@ -166,7 +160,7 @@ int lh_verify_delays(struct lh_verify *v, const struct lh_train *t, struct lh_er
 		return r;
 	row = lh_verify_row_of(t, LH_PROPERTY_SERIALISATION);
 	row.n = (int64_t)n_full;
-	row.target = serialisation_ns(p, more_bytes) / LH_NS_PER_MS;
+	row.target = lh_verify_ns(more_bytes, p->bandwidth_bps) / LH_NS_PER_MS;
 	row.achieved = full[n_full / 2] - small[n_small / 2];
 	row.tolerance = 0.01 * row.target + (v->is_virtual ? 0.01 : delay_abs_ms_real);
 	return lh_verify_add(v, row, err);

@@ -6,7 +6,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "core/yaml.h"
-#include "scenarios/check.h"
+#include "scenarios/check_internal.h"
 #include "scenarios/jitter.h"
 #include "scenarios/timeline.h"
 #include "scenarios/trace.h"
