@@ -186,6 +186,26 @@ static void check_overlaps(const struct lh_scenario *sc, size_t index, const str
 	}
 }
 
+/* Complains where something changes of a bottleneck that cannot; true where it did. */
+static bool check_bottleneck(const struct lh_scenario *sc, const struct lh_track *t,
+			     const struct lh_track_source *source, const struct lh_path_spec *spec,
+			     const struct subject *s)
+{
+	const struct lh_site *site = &sc->network.sites[t->from];
+	bool has_link = site->uplink.bandwidth_bps > 0 || site->downlink.bandwidth_bps > 0;
+	unsigned sets = source->sets & (LH_BANDWIDTH | LH_QUEUE);
+
+	if (sets && t->from == t->to && has_link)
+		lh_diag_add(s->diag, s->pos, s->key_path,
+			    "%s of the path inside %s, a site with a shared link, cannot change",
+			    name_of(sets), site->name);
+	else if ((sets & LH_QUEUE) && spec->queue.discipline != LH_DROP_TAIL)
+		say(s, "queue: only one that is drop-tail can change its length");
+	else
+		return false;
+	return true;
+}
+
 /* Complains where a packet would have to arrive before it was sent, or more be lost than its
  * bursts allow; true where it did. What the source itself sets holds alone while it does. */
 static bool check_together(const struct lh_track *t, const struct lh_track_source *source,
@@ -253,7 +273,8 @@ static void check_track(const struct lh_scenario *sc, const struct lh_path_spec 
 		struct subject s = {source->event ? source->event->pos : spec->pos, key_path, diag};
 
 		if (!said[index])
-			said[index] = check_together(&t, source, spec, &s);
+			said[index] = check_bottleneck(sc, &t, source, spec, &s) ||
+				      check_together(&t, source, spec, &s);
 	}
 	lh_track_done(&t);
 }
