@@ -73,6 +73,7 @@ struct lh_plan_path {
 	const struct lh_path_extremes *extremes;  /* over all time; NULL as track */
 	const struct lh_jitter_table *late_table; /* of the largest deviation that events give */
 	bool varies;	      /* rate, queue or delay: the bottleneck stands by itself */
+	bool catches_up;      /* netem keeps the order, but no rate of its own */
 	uint32_t uncut_bytes; /* of super-packets, where the path varies: longer ones are cut */
 };
 

@@ -16,6 +16,9 @@ static const int64_t BITS_PER_BYTE = 8;
  */
 static const int64_t BURST_NS = 1000000, LATE_NS_VIRTUAL = 5000;
 
+/* In which a packet takes no time to speak of. */
+static const int64_t ORDER_BPS = INT64_C(8000000000000);
+
 /* ---- tracks ------------------------------------------------------------------------------ */
 
 static int add_late_table(struct lh_plan *plan, size_t path_index, int64_t jitter_ns,
@@ -136,9 +139,8 @@ void lh_plan_adapt_bottleneck(const struct lh_plan *plan, size_t from, size_t to
 
 int64_t lh_plan_netem_bps(const struct lh_plan_path *p)
 {
-	/* with a rate, any rate, netem keeps the order; where nothing is to pass it has nothing to
-	 * hold back */
-	return p->bandwidth_bps ? p->bandwidth_bps : p->extremes->bandwidth_max_bps;
+	/* with a rate, any rate, netem keeps the order */
+	return p->catches_up || !p->bandwidth_bps ? ORDER_BPS : p->bandwidth_bps;
 }
 
 static int64_t delay_under(const struct lh_path_change *c, int64_t own_ns, bool is_forward)

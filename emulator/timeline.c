@@ -34,6 +34,7 @@ struct lh_timeline {
 	struct state *states;	    /* [from site * n_sites + to site] */
 	struct lh_plan_path *paths; /* as they are now, [from * n_nodes + to] */
 	int64_t *settle_ns;	    /* of them: when what is long has left; INT64_MAX: it has */
+	int64_t *catch_up_ns;	    /* when what had a longer way has arrived; INT64_MAX: it has */
 	struct lh_net_change *changes;
 	size_t n_changes;
 	struct table *tables;
@@ -67,9 +68,12 @@ static int64_t next_after(const struct lh_timeline *t, int64_t t_ns)
 		if (at < next)
 			next = at;
 	}
-	for (size_t i = 0; i < t->plan->n_nodes * t->plan->n_nodes; i++)
+	for (size_t i = 0; i < t->plan->n_nodes * t->plan->n_nodes; i++) {
 		if (t->settle_ns[i] < next)
 			next = t->settle_ns[i];
+		if (t->catch_up_ns[i] < next)
+			next = t->catch_up_ns[i];
+	}
 	return next;
 }
 
@@ -87,15 +91,16 @@ int lh_timeline_new(const struct lh_plan *plan, struct lh_timeline **ret, struct
 		t->states = calloc(n_pairs * n_pairs, sizeof(*t->states));
 		t->paths = calloc(n * n, sizeof(*t->paths));
 		t->settle_ns = calloc(n * n, sizeof(*t->settle_ns));
+		t->catch_up_ns = calloc(n * n, sizeof(*t->catch_up_ns));
 		t->changes = calloc(n * n, sizeof(*t->changes));
 	}
-	if (!t || !t->states || !t->paths || !t->settle_ns || !t->changes) {
+	if (!t || !t->states || !t->paths || !t->settle_ns || !t->catch_up_ns || !t->changes) {
 		lh_timeline_free(t);
 		return lh_fail(err, LH_ESYS, ENOMEM, "read the timeline");
 	}
 	memcpy(t->paths, plan->paths, n * n * sizeof(*t->paths));
 	for (size_t i = 0; i < n * n; i++)
-		t->settle_ns[i] = INT64_MAX;
+		t->settle_ns[i] = t->catch_up_ns[i] = INT64_MAX;
 	t->next_ns = next_after(t, -1);
 	*ret = t;
 	return 0;
@@ -115,6 +120,7 @@ void lh_timeline_free(struct lh_timeline *t)
 	free(t->states);
 	free(t->paths);
 	free(t->settle_ns);
+	free(t->catch_up_ns);
 	free(t->changes);
 	free(t);
 }
@@ -156,8 +162,9 @@ static bool same_path(const struct lh_plan_path *a, const struct lh_plan_path *b
 	return a->delay_ns == b->delay_ns && a->bandwidth_bps == b->bandwidth_bps &&
 	       a->bottleneck.limit_bytes == b->bottleneck.limit_bytes &&
 	       a->bottleneck.burst_bytes == b->bottleneck.burst_bytes &&
-	       a->uncut_bytes == b->uncut_bytes && a->limit_pkts == b->limit_pkts &&
-	       a->jitter == b->jitter && memcmp(&a->chances, &b->chances, sizeof(a->chances)) == 0;
+	       a->uncut_bytes == b->uncut_bytes && a->catches_up == b->catches_up &&
+	       a->limit_pkts == b->limit_pkts && a->jitter == b->jitter &&
+	       memcmp(&a->chances, &b->chances, sizeof(a->chances)) == 0;
 }
 
 static struct state *state_between(const struct lh_timeline *t, size_t from, size_t to)
@@ -195,6 +202,29 @@ static void settle(struct lh_timeline *t, size_t pair, struct lh_plan_path *path
 		path->bottleneck.burst_bytes = LH_SUPER_PACKET_BYTES;
 }
 
+/*
+ * netem sends nothing before what came earlier, and then at its own rate. Where what is under way
+ * had a longer or a slower way, all that follows would be late for as long as the path is busy:
+ * until it has arrived, netem holds no rate, which the bottleneck before it does anyway.
+ */
+static void catch_up(struct lh_timeline *t, size_t pair, struct lh_plan_path *path)
+{
+	const struct lh_plan_path *before = &t->paths[pair];
+	int64_t *until_ns = &t->catch_up_ns[pair];
+	double behind_bits = 8.0 * (before->bottleneck.burst_bytes + before->uncut_bytes);
+	int64_t slow_ns = (int64_t)(behind_bits / (double)lh_plan_netem_bps(before) * LH_NS_PER_S);
+	int64_t long_ns = before->delay_ns - path->delay_ns +
+			  (before->jitter ? before->jitter->highest_ns : 0);
+	int64_t end_ns = t->next_ns + slow_ns + (long_ns > 0 ? long_ns : 0);
+
+	if (*until_ns <= t->next_ns)
+		*until_ns = INT64_MAX;
+	if ((before->delay_ns != path->delay_ns || before->bandwidth_bps != path->bandwidth_bps) &&
+	    (*until_ns == INT64_MAX || end_ns > *until_ns))
+		*until_ns = end_ns;
+	path->catches_up = *until_ns != INT64_MAX;
+}
+
 /* Notes what has changed between two nodes. */
 static int look_at_pair(struct lh_timeline *t, size_t from, size_t to, struct lh_error *err)
 {
@@ -206,15 +236,17 @@ static int look_at_pair(struct lh_timeline *t, size_t from, size_t to, struct lh
 	int r = 0;
 
 	if (there->changed_in != t->step && back->changed_in != t->step &&
-	    t->settle_ns[pair] > t->next_ns)
+	    t->settle_ns[pair] > t->next_ns && t->catch_up_ns[pair] > t->next_ns)
 		return 0;
 	if (there->change.sets & LH_JITTER)
 		r = find_table(t, now->spec, there->change.jitter_ns, &jitter, err);
 	if (r < 0)
 		return r;
 	lh_plan_change_path(t->plan, from, to, &there->change, &back->change, jitter, &path);
-	if (path.varies)
+	if (path.varies) {
 		settle(t, pair, &path);
+		catch_up(t, pair, &path);
+	}
 	if (same_path(&path, now))
 		return 0;
 	t->changes[t->n_changes++] = (struct lh_net_change){
