@@ -115,7 +115,7 @@ void lh_plan_add_track(const struct lh_plan *plan, size_t from, size_t to, struc
 /* ---- states ------------------------------------------------------------------------------ */
 
 void lh_plan_adapt_bottleneck(const struct lh_plan *plan, size_t from, size_t to,
-			      struct lh_plan_path *p)
+			      struct lh_plan_path *p, int64_t queue_bps)
 {
 	uint32_t frame = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
 	const struct lh_plan_path *own = lh_plan_path_at(plan, from, to);
@@ -125,7 +125,11 @@ void lh_plan_adapt_bottleneck(const struct lh_plan *plan, size_t from, size_t to
 	double burst = lh_plan_bytes_in(p->bandwidth_bps, is_exact ? LATE_NS_VIRTUAL : BURST_NS);
 	int64_t longest = p->extremes->delay_max_ns + lh_plan_latest_ns(own);
 	int64_t fastest = p->extremes->bandwidth_max_bps;
+	double held;
 
+	/* what passes at once waits in the netem behind, and is part of the queue, too */
+	held = lh_plan_bytes_in(queue_bps, p->queue_ns) - (frame + burst);
+	p->bottleneck.limit_bytes = lh_plan_u32(held > frame ? held : frame);
 	p->bottleneck.burst_bytes = lh_plan_u32(frame + burst);
 	p->uncut_bytes = cuts ? frame : LH_SUPER_PACKET_BYTES;
 	/* the same at all times, so that nothing but the queue drops: not even acknowledgements
@@ -174,23 +178,21 @@ static struct lh_plan_chances chances_under(const struct lh_plan_path *p,
 }
 
 /* The bottleneck of a path that varies, as it is now. */
-static void change_bottleneck(const struct lh_plan *plan, struct lh_plan_path *p,
-			      const struct lh_path_change *there, int64_t rtt_ns)
+static void change_bottleneck(const struct lh_plan *plan, size_t from, size_t to,
+			      struct lh_plan_path *p, const struct lh_path_change *there,
+			      int64_t rtt_ns)
 {
 	const struct lh_queue_size *size =
 		there->sets & LH_QUEUE ? &there->queue : &p->spec->queue.size;
-	double frame = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
 	int64_t queue_bps;
-	double held;
 
 	if (there->sets & LH_BANDWIDTH)
 		p->bandwidth_bps = there->bandwidth_bps;
 	queue_bps = there->queue_bps ? there->queue_bps : p->bandwidth_bps;
 	p->queue_ns = lh_plan_queue_ns(plan, size, queue_bps, rtt_ns);
-	held = lh_plan_bytes_in(queue_bps, p->queue_ns);
 	p->bottleneck.queue_ns = p->queue_ns;
 	p->bottleneck.bandwidth_bps = p->bandwidth_bps ? p->bandwidth_bps : BITS_PER_BYTE;
-	p->bottleneck.limit_bytes = lh_plan_u32(held > frame ? held : frame);
+	lh_plan_adapt_bottleneck(plan, from, to, p, queue_bps);
 }
 
 void lh_plan_change_path(const struct lh_plan *plan, size_t from, size_t to,
@@ -205,10 +207,8 @@ void lh_plan_change_path(const struct lh_plan *plan, size_t from, size_t to,
 	p.delay_ns = delay_under(there, own->delay_ns, from < to);
 	if (there->sets & LH_JITTER)
 		p.jitter = jitter;
-	if (own->varies) {
-		change_bottleneck(plan, &p, there, p.delay_ns + back_ns);
-		lh_plan_adapt_bottleneck(plan, from, to, &p);
-	}
+	if (own->varies)
+		change_bottleneck(plan, from, to, &p, there, p.delay_ns + back_ns);
 	*ret = p;
 }
 

@@ -42,11 +42,12 @@ void lh_plan_add_track(const struct lh_plan *plan, size_t from, size_t to, struc
 bool lh_plan_is_rough_later(const struct lh_plan_path *path);
 
 /*
- * Of a path that varies, whose bottleneck is there already: how much of it passes at once, where
- * super-packets are cut, and room in netem for all that may be under way at any time.
+ * Of a path that varies, whose bottleneck is there already: how much of it passes at once and how
+ * much waits, where super-packets are cut, and room in netem for all that may be under way at any
+ * time. queue_bps: the rate at which the queue's time counts.
  */
 void lh_plan_adapt_bottleneck(const struct lh_plan *plan, size_t from, size_t to,
-			      struct lh_plan_path *p);
+			      struct lh_plan_path *p, int64_t queue_bps);
 
 /* The longest delay at any time, and how much later jitter may make it. */
 int64_t lh_plan_longest_delay_ns(const struct lh_plan_path *path);

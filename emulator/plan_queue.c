@@ -288,7 +288,7 @@ static void plan_path_queue(struct lh_plan *plan, size_t from, size_t to)
 		p->limit_pkts = lh_plan_u32(ceil(in_flight) + LIMIT_FLOOR_PKTS);
 		plan->uses_ecn |= queue->ecn;
 		if (p->varies)
-			lh_plan_adapt_bottleneck(plan, from, to, p);
+			lh_plan_adapt_bottleneck(plan, from, to, p, p->bandwidth_bps);
 		return;
 	}
 	p->varies = false;
