@@ -13,11 +13,14 @@
 
 enum { LH_SAMPLE_NS = LH_NS_PER_S };
 
+struct lh_cross;
+
 /* A network that is up, and what runs in it. */
 struct lh_engine {
 	const struct lh_engine_request *req;
 	struct lh_plan *plan;
 	struct lh_net *net;
+	struct lh_cross *cross; /* NULL: none */
 	struct lh_links links;
 	struct lh_timeline *timeline; /* NULL: nothing changes */
 	FILE *counters;
