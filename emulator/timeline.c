@@ -31,6 +31,8 @@ struct state {
 
 struct lh_timeline {
 	const struct lh_plan *plan;
+	size_t *active; /* indices of the tracks with sources */
+	size_t n_active;
 	struct state *states;	    /* [from site * n_sites + to site] */
 	struct lh_plan_path *paths; /* as they are now, [from * n_nodes + to] */
 	int64_t *settle_ns;	    /* of them: when what is long has left; INT64_MAX: it has */
@@ -60,10 +62,8 @@ static int64_t next_after(const struct lh_timeline *t, int64_t t_ns)
 {
 	int64_t next = INT64_MAX;
 
-	for (size_t i = 0; i < n_sites(t) * n_sites(t); i++) {
-		int64_t at = t->plan->tracks[i].n_sources
-				     ? lh_track_next_ns(&t->plan->tracks[i], t_ns)
-				     : INT64_MAX;
+	for (size_t i = 0; i < t->n_active; i++) {
+		int64_t at = lh_track_next_ns(&t->plan->tracks[t->active[i]], t_ns);
 
 		if (at < next)
 			next = at;
@@ -89,15 +89,20 @@ int lh_timeline_new(const struct lh_plan *plan, struct lh_timeline **ret, struct
 	if (t) {
 		t->plan = plan;
 		t->states = calloc(n_pairs * n_pairs, sizeof(*t->states));
+		t->active = calloc(n_pairs * n_pairs, sizeof(*t->active));
 		t->paths = calloc(n * n, sizeof(*t->paths));
 		t->settle_ns = calloc(n * n, sizeof(*t->settle_ns));
 		t->catch_up_ns = calloc(n * n, sizeof(*t->catch_up_ns));
 		t->changes = calloc(n * n, sizeof(*t->changes));
 	}
-	if (!t || !t->states || !t->paths || !t->settle_ns || !t->catch_up_ns || !t->changes) {
+	if (!t || !t->states || !t->active || !t->paths || !t->settle_ns || !t->catch_up_ns ||
+	    !t->changes) {
 		lh_timeline_free(t);
 		return lh_fail(err, LH_ESYS, ENOMEM, "read the timeline");
 	}
+	for (size_t i = 0; i < n_pairs * n_pairs; i++)
+		if (plan->tracks[i].n_sources)
+			t->active[t->n_active++] = i;
 	memcpy(t->paths, plan->paths, n * n * sizeof(*t->paths));
 	for (size_t i = 0; i < n * n; i++)
 		t->settle_ns[i] = t->catch_up_ns[i] = INT64_MAX;
@@ -118,6 +123,7 @@ void lh_timeline_free(struct lh_timeline *t)
 		free(t->tables[i].table);
 	free(t->tables);
 	free(t->states);
+	free(t->active);
 	free(t->paths);
 	free(t->settle_ns);
 	free(t->catch_up_ns);
@@ -267,16 +273,15 @@ int lh_timeline_step(struct lh_timeline *t, const struct lh_net_change **ret_cha
 
 	t->step++;
 	t->n_changes = 0;
-	for (size_t i = 0; i < n_sites(t) * n_sites(t); i++) {
+	for (size_t i = 0; i < t->n_active; i++) {
+		struct state *state = &t->states[t->active[i]];
 		struct lh_path_change change;
 
-		if (!t->plan->tracks[i].n_sources)
+		lh_track_at(&t->plan->tracks[t->active[i]], t->next_ns, &change);
+		if (memcmp(&change, &state->change, sizeof(change)) == 0)
 			continue;
-		lh_track_at(&t->plan->tracks[i], t->next_ns, &change);
-		if (memcmp(&change, &t->states[i].change, sizeof(change)) == 0)
-			continue;
-		t->states[i].change = change;
-		t->states[i].changed_in = t->step;
+		state->change = change;
+		state->changed_in = t->step;
 	}
 	for (size_t i = 0; i < n * n && r == 0; i++)
 		if (i / n != i % n)
