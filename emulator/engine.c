@@ -72,6 +72,13 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 	return ferror(e->counters) ? lh_fail(err, LH_ESYS, errno, "write counters.csv") : n_moved;
 }
 
+int lh_engine_begin_timeline(struct lh_engine *e, struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_engine_path(e, "timeline.csv");
+
+	return lh_timeline_begin(e->timeline, e->net, e->begin_ns, path, err);
+}
+
 static int open_counters(struct lh_engine *e, struct lh_error *err)
 {
 	size_t n = e->plan->n_nodes;
@@ -212,6 +219,7 @@ static void engine_done(struct lh_engine *e)
 	if (e->counters)
 		fclose(e->counters);
 	lh_links_done(&e->links);
+	lh_timeline_free(e->timeline);
 	lh_cross_free(e->cross);
 	lh_net_close(e->net);
 	lh_plan_free(e->plan);
@@ -243,6 +251,8 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 	signal(SIGPIPE, SIG_IGN);
 	lh_children_prepare();
 	r = lh_plan_build(request->scenario, &e.plan, &why);
+	if (r == 0 && !request->verifies)
+		r = lh_timeline_new(e.plan, &e.timeline, &why);
 	if (r == 0)
 		r = lh_engine_write_json(&e, "network.json", lh_plan_to_json(e.plan), &why);
 	if (r == 0)
