@@ -248,6 +248,7 @@ int lh_run_traffic_read(const struct lh_scenario *sc, const struct lh_run_events
 		r = lh_fail(err, LH_ESYS, ENOMEM, "add up the traffic");
 	for (size_t rank = 0; rank < events->n_ranks && r == 0; rank++)
 		r = add_events(sc, events, rank, &traffic, err);
+	traffic.has_events = sc->model != NULL;
 	traffic.has_counters = lh_path_exists(counters_path);
 	if (r == 0 && traffic.has_counters)
 		r = add_counters(sc, &traffic, counters_path, err);
@@ -309,7 +310,8 @@ void lh_run_traffic_format(const struct lh_scenario *sc, const struct lh_run_tra
 		lh_table_put_text(ret_table, sc->network.sites[pair / traffic->n_sites].name);
 		lh_table_put_text(ret_table, sc->network.sites[pair % traffic->n_sites].name);
 		for (int q = 0; q < LH_N_TRAFFIC_QUANTITIES; q++) {
-			if (q >= LH_TRAFFIC_WIRE_BYTES && !traffic->has_counters)
+			if (q >= LH_TRAFFIC_WIRE_BYTES ? !traffic->has_counters
+						       : !traffic->has_events)
 				lh_table_skip(ret_table);
 			else
 				lh_table_put_int(ret_table, cell->amounts[q]);

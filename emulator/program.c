@@ -44,6 +44,16 @@ static void become_host(const struct lh_program_spec *spec)
 		give_up(CANNOT_RUN, "mount", "/dev/shm");
 }
 
+/* Puts the pipe for reports where the program writes them. */
+static void bind_reports(const struct lh_program_spec *spec)
+{
+	lh_cleanup_close int fd =
+		open(spec->report_path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+
+	if (fd < 0 || mount(spec->report_fifo, spec->report_path, NULL, MS_BIND, NULL) < 0)
+		give_up(CANNOT_RUN, "make the file for reports", spec->report_path);
+}
+
 static _Noreturn void become_program(const struct lh_program_spec *spec)
 {
 	sigset_t none;
@@ -73,6 +83,8 @@ static _Noreturn void be_first(const struct lh_program_spec *spec, int *result, 
 		_exit(CANNOT_RUN);
 	close(go_fd);
 	become_host(spec);
+	if (spec->report_fifo)
+		bind_reports(spec);
 	program = fork();
 	if (program == 0)
 		become_program(spec);

@@ -18,7 +18,9 @@ struct lh_program_spec {
 	char *const *environment; /* NAME=VALUE; ends with NULL */
 	const char *cwd;
 	const char *host_name;
-	const char *hosts_path; /* what /etc/hosts is in the node */
+	const char *hosts_path;	 /* what /etc/hosts is in the node */
+	const char *report_fifo; /* stands in the node at report_path; or NULL */
+	const char *report_path;
 };
 
 struct lh_program {

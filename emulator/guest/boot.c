@@ -92,7 +92,7 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r)
 	args_add(a, strdup("noreboot"));
 	args_add(a, strdup("quiet"));
 	if (r->virtual_clock) {
-		args_add(a, strdup("time-travel=inf-cpu"));
+		args_add(a, strdup(r->charge_cpu ? "time-travel" : "time-travel=inf-cpu"));
 		args_add(a, strdup("time-travel-start=" START_NS));
 		args_add(a, lh_strf("random_seed=%lld", (long long)r->seed));
 	}
