@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* longhaul exec: any program in one or all nodes of a network. */
-#include <dirent.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/execute.h"
+#include "cli/invoke.h"
 #include "cli/options.h"
-#include "core/cleanup.h"
-#include "core/file.h"
-
-static const char temporary_prefix[] = "longhaul-exec-";
 
 struct exec_options {
 	const char *target;
@@ -122,89 +113,17 @@ static int parse(struct exec_options *o, int argc, char **argv)
 	return -1;
 }
 
-/* Which nodes the command runs in. */
-static int choose_nodes(const struct exec_options *o, const struct lh_scenario *sc,
-			struct lh_command *command, struct lh_error *err)
+static int run_in(const struct exec_options *o, const struct lh_scenario *sc)
 {
-	command->nodes = calloc(sc->n_nodes, sizeof(*command->nodes));
-	if (!command->nodes)
-		return lh_fail(err, LH_ESYS, ENOMEM, "choose nodes");
-	for (size_t i = 0; i < sc->n_nodes; i++)
-		if (o->all || (o->node ? strcmp(o->node, sc->nodes[i].name) == 0 : i == 0))
-			command->nodes[command->n_nodes++] = i;
-	if (!command->n_nodes)
-		return lh_fail(err, LH_EUSAGE, 0, "no node '%s'; there are %zu, from %s to %s",
-			       o->node, sc->n_nodes, sc->nodes[0].name,
-			       sc->nodes[sc->n_nodes - 1].name);
-	return 0;
-}
+	const struct lh_invocation in = {.scenario = sc,
+					 .node = o->node,
+					 .all = o->all,
+					 .out = o->out,
+					 .time_limit_ns = o->time_limit_ns,
+					 .stuck_after_ns = o->stuck_after_ns,
+					 .keep_going = o->keep_going};
 
-/* Removes the temporary folders of those that were killed. */
-static void clear_stale(const char *tmp)
-{
-	lh_cleanup_closedir DIR *dir = opendir(tmp);
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		lh_cleanup_free char *path = NULL;
-		struct lh_error ignored;
-		int pid;
-
-		if (strncmp(e->d_name, temporary_prefix, sizeof(temporary_prefix) - 1) != 0)
-			continue;
-		pid = atoi(e->d_name + sizeof(temporary_prefix) - 1);
-		if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH &&
-		    (path = lh_path_join(tmp, e->d_name)))
-			lh_dir_remove(path, &ignored);
-	}
-}
-
-/* Where the run is made when nothing of it is kept; owned by the caller. */
-static char *temporary_out(void)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	tmp = tmp && *tmp ? tmp : "/tmp";
-	clear_stale(tmp);
-	return lh_strf("%s/%s%d", tmp, temporary_prefix, (int)getpid());
-}
-
-/* Says how it ended; the exit status. */
-static int conclude(int r, const struct lh_ending *ending, const struct lh_error *err)
-{
-	bool is_plain = ending->n_nodes == 1 && ending->status < 124;
-
-	if (ending->what && !is_plain && r != LH_ESIGNAL)
-		fprintf(stderr, "longhaul: %s\n", ending->what);
-	if (r < 0)
-		lh_cli_fail(NULL, err);
-	return ending->status && r != LH_ESIGNAL ? ending->status : lh_error_exit_status(err);
-}
-
-static int run_in(const struct exec_options *o, const struct lh_scenario *sc, struct lh_error *err)
-{
-	lh_cleanup_free char *cwd = getcwd(NULL, 0);
-	lh_cleanup_free char *out = o->out ? strdup(o->out) : temporary_out();
-	struct lh_command command = {.environment = environ,
-				     .cwd = cwd,
-				     .time_limit_ns = o->time_limit_ns,
-				     .keep_going = o->keep_going};
-	struct lh_execution ex = {.scenario = sc,
-				  .out = out,
-				  .command = &command,
-				  .stuck_after_ns = o->stuck_after_ns,
-				  .keeps = o->out != NULL};
-	struct lh_ending ending = {.status = 0};
-	int status, r = choose_nodes(o, sc, &command, err);
-
-	if (r == 0 && (!cwd || !out))
-		r = lh_fail(err, LH_ESYS, errno, "find the current folder");
-	if (r == 0)
-		r = lh_execute_command(&ex, &ending, err);
-	status = conclude(r, &ending, err);
-	free(command.nodes);
-	lh_ending_done(&ending);
-	return status;
+	return lh_invoke(&in);
 }
 
 int lh_cmd_exec(int argc, char **argv)
@@ -230,7 +149,7 @@ int lh_cmd_exec(int argc, char **argv)
 		if (r == LH_EUSAGE)
 			status = lh_cli_usage("exec", "%s", err.message);
 		else
-			status = r < 0 ? lh_cli_fail(&diag, &err) : run_in(&o, scenario, &err);
+			status = r < 0 ? lh_cli_fail(&diag, &err) : run_in(&o, scenario);
 	}
 	lh_overrides_done(&o.overrides);
 	lh_scenario_free(scenario);

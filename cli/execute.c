@@ -151,9 +151,7 @@ static void add_unless_ignored(sigset_t *set, int number)
 		sigaddset(set, number);
 }
 
-/* Blocks the signals that end a run and opens a descriptor for them. A command, whose output
- * is passed on as it comes, ends when nobody reads it any more. */
-static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
+sigset_t lh_block_signals(bool has_command)
 {
 	sigset_t set;
 
@@ -164,6 +162,14 @@ static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
 	if (has_command)
 		sigaddset(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	return set;
+}
+
+/* Opens a descriptor for the signals that end a run. */
+static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
+{
+	sigset_t set = lh_block_signals(has_command);
+
 	*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return *ret_fd < 0 ? lh_fail(err, LH_ESYS, errno, "open a signal descriptor") : 0;
 }
@@ -185,6 +191,7 @@ static int run_on_host(struct run *run, struct lh_error *err)
 		.run_dir = run->dir,
 		.trainer_path = run->trainer,
 		.command = run->command,
+		.link_fd = run->ex->link_fd,
 		.verifies = run->ex->verifies,
 		.verify_sample = run->ex->sample,
 	};
@@ -239,6 +246,7 @@ static int run_in_guest(struct run *run, struct lh_error *err)
 		.virtual_clock = spec->clock == LH_CLOCK_VIRTUAL,
 		.charge_cpu = spec->charge_cpu,
 		.command = run->command,
+		.link_fd = run->ex->link_fd,
 		.stuck_after_ns = run->ex->stuck_after_ns,
 		.stop_fd = run->stop_fd,
 		.tick = run->tick,
@@ -597,6 +605,8 @@ int lh_execute_command(const struct lh_execution *ex, struct lh_ending *ret_endi
 	struct lh_error ignored;
 	int r = begin(&run, err);
 
+	if (ex->scenario->run.charge_cpu)
+		lh_log(LH_LOG_INFO, "CPU time passes in virtual time: another run differs");
 	if (r == 0) {
 		r = run_command(&run, err);
 		lh_ending_read(run.dir, ret_ending);

@@ -3,6 +3,8 @@
 #ifndef LH_CLI_EXECUTE_H
 #define LH_CLI_EXECUTE_H
 
+#include <signal.h>
+
 #include "cli/ending.h"
 #include "collect/collect.h"
 #include "core/error.h"
@@ -20,6 +22,7 @@ struct lh_execution {
 	bool figures;	 /* draw figures and the report */
 	const struct lh_command *command; /* of lh_execute_command: how the scenario's is run */
 	const char *folder; /* of lh_execute: where a command runs that names none; NULL: here */
+	int link_fd;	    /* of the command's terminal, where it has one */
 	int64_t stuck_after_ns; /* of a command; see guest.h */
 	bool keeps;		/* of a command: its files stay under out */
 	bool verifies;		/* prove the network; no training, only verify.csv, .json */
@@ -42,6 +45,10 @@ int lh_execute(const struct lh_execution *execution, struct lh_results *ret_resu
  */
 int lh_execute_command(const struct lh_execution *execution, struct lh_ending *ret_ending,
 		       struct lh_error *err);
+
+/* Blocks the signals that end a run, in this thread and those that it begins; which they are. A
+ * command, whose output is passed on as it comes, ends when nobody reads it any more. */
+sigset_t lh_block_signals(bool has_command);
 
 /* results/NAME-seedN, or with -2, -3 ... where that exists; owned by the caller. */
 char *lh_default_out(const struct lh_scenario *scenario);

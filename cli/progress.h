@@ -19,7 +19,7 @@ struct lh_progress {
 	int64_t training_ns; /* when the first event was seen; 0: not yet */
 	size_t read_bytes;   /* of rank 0's events */
 	int64_t epochs_done; /* or reports */
-	int64_t epoch_ns; /* when the last of them was seen */
+	int64_t epoch_ns;    /* when the last of them was seen */
 };
 
 void lh_progress_start(struct lh_progress *progress, const char *run_dir, const char *name,

@@ -53,7 +53,9 @@ struct jobs {
 	size_t n;
 	char *report_path; /* in the nodes; NULL: none */
 	bool has_made_report_file;
-	struct pollfd *polled; /* one of each job's streams, and the signals */
+	char *doors_folder;	      /* NULL: none */
+	struct lh_terminal *terminal; /* of the first job; NULL: none */
+	struct pollfd *polled;	      /* one of each job's streams, the signals, the terminal's */
 	int signal_fd;
 	int heartbeat_fd; /* -1: nobody listens */
 	int64_t beats;
@@ -129,8 +131,9 @@ static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, str
 {
 	struct lh_engine *e = jobs->e;
 	struct job *job = &jobs->list[rank];
-	const struct lh_variables_spec of = {job->node, rank, jobs->n, jobs->list[0].node,
-					     jobs->report_path};
+	const struct lh_variables_spec of = {job->node,		rank,
+					     jobs->n,		jobs->list[0].node,
+					     jobs->report_path, jobs->doors_folder};
 	struct lh_variables ours;
 	lh_cleanup_free char **environment = NULL;
 	struct lh_program_spec spec = {
@@ -139,12 +142,16 @@ static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, str
 		.host_name = job->host_name,
 		.hosts_path = hosts_path,
 		.report_path = jobs->report_path,
+		.doors_folder = jobs->doors_folder,
+		.input_fd =
+			jobs->terminal && rank == 0 ? lh_terminal_program_fd(jobs->terminal) : 0,
+		.is_terminal = rank == 0 && jobs->command->terminal == LH_TERMINAL_TTY,
 	};
 	lh_cleanup_free char **argv =
 		calloc(e->req->scenario->workload.n_command + 1, sizeof(*argv));
 	int r;
 
-	lh_variables_make(e->plan, &of, &ours);
+	lh_variables_make(e->plan, &of, jobs->command->environment, &ours);
 	environment = lh_variables_merge(jobs->command->environment, &ours);
 	spec.environment = environment;
 	if (argv)
@@ -158,6 +165,8 @@ static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, str
 		r = open_reports(jobs, rank, err);
 	if (r == 0)
 		r = lh_program_start(e->net, job->node, &spec, &job->program, err);
+	if (r == 0 && spec.input_fd)
+		r = lh_terminal_begin(jobs->terminal, err);
 	lh_variables_done(&ours);
 	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->nodes[job->node].name) : 0;
 }
@@ -227,6 +236,8 @@ static int note_end(struct jobs *jobs, struct job *job, enum ending ending, stru
 			return r;
 	}
 	r = lh_reports_end(job->reports, job->end_ns, err);
+	if (r == 0 && jobs->terminal && job == jobs->list)
+		r = lh_terminal_serve(jobs->terminal, err);
 	if (r < 0)
 		return r;
 	if (jobs->first_failed < 0 && status_of(job) != 0) {
@@ -269,23 +280,25 @@ static int wait_and_take(struct jobs *jobs, int64_t until_ns, struct lh_error *e
 				   left_ns > 0 ? left_ns % LH_NS_PER_S : 0};
 	struct signalfd_siginfo info;
 	size_t each = LH_N_REPORT_STREAMS, n = each * jobs->n;
+	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
 		jobs->polled[i] = (struct pollfd){.fd = fd_of(&jobs->list[i / each], i % each),
 						  .events = POLLIN};
 	jobs->polled[n] = (struct pollfd){.fd = jobs->signal_fd, .events = POLLIN};
-	if (ppoll(jobs->polled, n + 1, &timeout, NULL) <= 0)
+	if (jobs->terminal)
+		lh_terminal_poll(jobs->terminal, &jobs->polled[n + 1]);
+	if (ppoll(jobs->polled, n + 1 + (jobs->terminal ? LH_TERMINAL_POLLS : 0), &timeout, NULL) <=
+	    0)
 		return 0;
 	while (read(jobs->signal_fd, &info, sizeof(info)) > 0)
 		;
-	for (size_t i = 0; i < n; i++) {
-		int r = jobs->polled[i].revents ? drain(jobs, &jobs->list[i / each], i % each, err)
-						: 0;
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	if (jobs->terminal)
+		r = lh_terminal_serve(jobs->terminal, err);
+	for (size_t i = 0; i < n && r >= 0; i++)
+		if (jobs->polled[i].revents)
+			r = drain(jobs, &jobs->list[i / each], i % each, err);
+	return r < 0 ? r : 0;
 }
 
 /* For whoever watches from outside whether time passes. */
@@ -368,6 +381,11 @@ static int make_folders(struct jobs *jobs, struct lh_error *err)
 		r = lh_dir_make(events, err);
 	if (r == 0 && file && !(jobs->report_path = lh_path_join(jobs->command->cwd, file)))
 		r = lh_fail(err, LH_ESYS, ENOMEM, "start programs");
+	if (r == 0 && jobs->command->terminal) {
+		jobs->doors_folder = lh_engine_path(jobs->e, "doors");
+		r = jobs->doors_folder ? lh_dir_make(jobs->doors_folder, err)
+				       : lh_fail(err, LH_ESYS, ENOMEM, "start programs");
+	}
 	jobs->has_made_report_file = jobs->report_path && !lh_path_exists(jobs->report_path);
 	return r;
 }
@@ -383,7 +401,8 @@ static int prepare(struct jobs *jobs, struct lh_error *err)
 	if (r < 0)
 		return r;
 	jobs->list = calloc(jobs->n, sizeof(*jobs->list));
-	jobs->polled = calloc(LH_N_REPORT_STREAMS * jobs->n + 1, sizeof(*jobs->polled));
+	jobs->polled = calloc(LH_N_REPORT_STREAMS * jobs->n + 1 + LH_TERMINAL_POLLS,
+			      sizeof(*jobs->polled));
 	if (!jobs->list || !jobs->polled)
 		return lh_fail(err, LH_ESYS, ENOMEM, "start programs");
 	for (size_t i = 0; i < jobs->n; i++) {
@@ -406,6 +425,9 @@ static int prepare(struct jobs *jobs, struct lh_error *err)
 	jobs->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (jobs->signal_fd < 0)
 		return lh_fail(err, LH_ESYS, errno, "open a signal descriptor");
+	if (jobs->command->terminal &&
+	    (r = lh_terminal_open(jobs->command->terminal, req->link_fd, &jobs->terminal, err)) < 0)
+		return r;
 	if (req->heartbeat_path)
 		jobs->heartbeat_fd =
 			open(req->heartbeat_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -433,6 +455,8 @@ static void jobs_done(struct jobs *jobs)
 	if (jobs->has_made_report_file)
 		unlink(jobs->report_path);
 	free(jobs->report_path);
+	free(jobs->doors_folder);
+	lh_terminal_close(jobs->terminal);
 	free(jobs->list);
 	free(jobs->polled);
 	if (jobs->signal_fd >= 0)

@@ -33,8 +33,17 @@ static void add(struct lh_variables *v, char *text)
 		free(text);
 }
 
+/* The user's search path. */
+static const char *path_of(char *const *user)
+{
+	for (; *user; user++)
+		if (strncmp(*user, "PATH=", 5) == 0)
+			return *user + 5;
+	return "/usr/local/bin:/usr/bin:/bin";
+}
+
 void lh_variables_make(const struct lh_plan *plan, const struct lh_variables_spec *spec,
-		       struct lh_variables *v)
+		       char *const *user, struct lh_variables *v)
 {
 	const struct lh_plan_node *node = &plan->nodes[spec->node];
 	const struct lh_plan_node *master = &plan->nodes[spec->master];
@@ -62,6 +71,8 @@ void lh_variables_make(const struct lh_plan *plan, const struct lh_variables_spe
 	add(v, lh_strf("LONGHAUL_HOSTS=%s", names ? names : ""));
 	add(v, lh_strf("LONGHAUL_CLOCK=%s",
 		       plan->scenario->run.clock == LH_CLOCK_VIRTUAL ? "virtual" : "real"));
+	if (spec->doors_folder)
+		add(v, lh_strf("PATH=%s:%s", spec->doors_folder, path_of(user)));
 	if (spec->report_path)
 		add(v, lh_strf("LONGHAUL_PROGRESS=%s", spec->report_path));
 	/* a report that waits in a buffer would be stamped late */

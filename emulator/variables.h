@@ -21,13 +21,14 @@ struct lh_variables_spec {
 	size_t node;
 	size_t rank; /* among the n_ranks nodes that it runs in */
 	size_t n_ranks;
-	size_t master;		 /* the node of rank 0 */
-	const char *report_path; /* NULL: it reports into no file */
+	size_t master;		  /* the node of rank 0 */
+	const char *report_path;  /* NULL: it reports into no file */
+	const char *doors_folder; /* stands first in PATH; NULL: none */
 };
 
-/* Fills *ret_variables, for lh_variables_done. */
+/* Fills *ret_variables, for lh_variables_done; user is the user's environment. */
 void lh_variables_make(const struct lh_plan *plan, const struct lh_variables_spec *spec,
-		       struct lh_variables *ret_variables);
+		       char *const *user, struct lh_variables *ret_variables);
 void lh_variables_done(struct lh_variables *variables);
 
 /* The user's environment with ours in it; the array is the caller's, its strings are not. NULL

@@ -86,6 +86,8 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r)
 	args_add(a, strdup("rw"));
 	args_add(a, strdup("con=null"));
 	args_add(a, strdup("con0=null,fd:1"));
+	if (r->command && r->command->terminal)
+		args_add(a, lh_strf(LH_GUEST_LINK_CONSOLE "=fd:%d", r->link_fd));
 	args_add(a, strdup("uml_dir=" UML_DIR));
 	args_add(a, strdup("umid=guest"));
 	args_add(a, strdup("panic=-1"));
@@ -105,7 +107,7 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r)
 }
 
 /* In the child: becomes the guest's kernel. Does not return. */
-static void become(char *const argv[], const char *run_dir, int log_fd, pid_t parent)
+static void become(char *const argv[], const struct lh_guest_request *r, int log_fd, pid_t parent)
 {
 	char *const environment[] = {"HOME=/", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
 	sigset_t none;
@@ -119,8 +121,10 @@ static void become(char *const argv[], const char *run_dir, int log_fd, pid_t pa
 	dup2(null_fd, STDIN_FILENO);
 	dup2(log_fd, STDOUT_FILENO);
 	dup2(log_fd, STDERR_FILENO);
+	if (r->link_fd)
+		fcntl(r->link_fd, F_SETFD, 0);
 	/* the guest's own folder is named relative to this one: see args_add_word */
-	if (chdir(run_dir) == 0)
+	if (chdir(r->run_dir) == 0)
 		execve(argv[0], argv, environment);
 	dprintf(STDERR_FILENO, "cannot run %s: %s\n", argv[0], strerror(errno));
 	_exit(EXEC_FAILED);
@@ -201,7 +205,7 @@ static int boot(const struct lh_guest_request *r, struct args *args, const char 
 		return lh_fail(err, LH_ESYS, errno, "create %s", log_path);
 	pid = fork();
 	if (pid == 0)
-		become(args->list, r->run_dir, log_fd, self);
+		become(args->list, r, log_fd, self);
 	if (pid < 0)
 		return lh_fail(err, LH_ESYS, errno, "start the guest");
 	watch.kernel = pid;
