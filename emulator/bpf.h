@@ -36,6 +36,13 @@ struct lh_ack_count {
 int lh_bpf_open(struct lh_bpf *bpf, const struct lh_plan *plan, struct lh_error *err);
 void lh_bpf_close(struct lh_bpf *bpf);
 
+/*
+ * Another classifier: it counts acknowledgements of the senders first .. first + n - 1 only, so
+ * that a packet that passes several ports is counted once. The caller closes *ret_fd.
+ */
+int lh_bpf_classifier_open(const struct lh_bpf *bpf, const struct lh_plan *plan, size_t first,
+			   size_t n, int *ret_fd, struct lh_error *err);
+
 /* Binds the window program to the cgroup (v2) folder: it then holds for all sockets made
  * by processes in it. */
 int lh_bpf_attach_windows(const struct lh_bpf *bpf, const char *cgroup_path, struct lh_error *err);

@@ -39,6 +39,16 @@ struct lh_net_counter {
 /* Reads the counters of all pairs into counters[from * n_nodes + to]. */
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err);
 
+/* What a link that the nodes of a site share has passed on. */
+struct lh_site_counter {
+	uint64_t wire_bytes;
+	uint64_t wire_packets;
+	uint64_t dropped_packets;
+};
+
+/* Reads links[2 i] (up) and links[2 i + 1] (down) for every access i of the plan. */
+int lh_net_read_site_links(struct lh_net *net, struct lh_site_counter *links, struct lh_error *err);
+
 /*
  * What a network must not show but where its paths explain it, summed over all namespaces.
  * The path_ numbers are explained: by a queue that overflowed or that can more than double a
