@@ -4,7 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 
-verbs='run exec rerun verify list plot reproduce import doctor schema'
+verbs='run exec shell rerun verify list plot reproduce import doctor schema'
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
@@ -67,6 +67,9 @@ wrong() {
 	wrong exec --stuck-after soon google-cloud-2023 -- true
 	wrong exec --set seed google-cloud-2023 -- true
 	wrong exec --node google-cloud-2023 -- true
+	wrong shell
+	wrong shell google-cloud-2023 gc-us/0 gc-eu/0
+	wrong shell --node gc-us/0 google-cloud-2023
 	wrong rerun
 	wrong rerun --seed 5 somewhere
 	wrong list two words
@@ -184,6 +187,8 @@ wrong() {
 
 @test "a node that is not there is status 2, and the nodes that are there are told" {
 	run -2 "$LONGHAUL" exec --node gc-us/7 google-cloud-2023 -- true
+	[[ $output == *"no node 'gc-us/7'"*"gc-us/0"* ]]
+	run -2 "$LONGHAUL" shell google-cloud-2023 gc-us/7
 	[[ $output == *"no node 'gc-us/7'"*"gc-us/0"* ]]
 }
 
