@@ -311,7 +311,7 @@ int lh_cost_compute(const struct lh_scenario *sc, const struct lh_cost_usage *us
 		      sizeof(columns_of_cost) / sizeof(columns_of_cost[0]));
 	if (!usage->wire_bytes && sc->n_nodes > 1)
 		lh_notes_add(&cost.notes,
-			     "counters.csv is missing: egress and totals are left out");
+			     "counters.csv is missing or empty: egress and totals are left out");
 	if (!sc->pricing.catalog.name) {
 		lh_notes_add(&cost.notes, "the scenario has no `pricing`: nothing is priced");
 		for (size_t i = 0; i < LH_N_COST_SCOPES; i++)

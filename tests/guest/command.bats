@@ -213,3 +213,23 @@ with_workload() {
 		assert 1 < wire / (4 * 5 * 12e6) < 1.1, wire
 	END
 }
+
+@test "a run that is ended keeps the epochs that all programs had reported" {
+	{ cat base.yaml; cat <<-'END'
+		workload:
+		  command: [sh, -c, 'while :; do sleep 1; echo 5; done']
+		  progress: {pattern: '(?<samples>\d+)'}
+	END
+	} >endless.yaml
+	env --default-signal=INT "$LONGHAUL" run --clock real --quiet --no-figures --out out endless.yaml >said 2>err &
+	pid=$!
+	all_reported() { [ "$(grep -ls '"epoch":1,' out.partial-*/events/rank-*.jsonl | wc -l)" -eq 3 ]; }
+	wait_for 40 all_reported
+	kill -INT "$pid"
+	status=0
+	wait "$pid" || status=$?
+	cat said err
+	[ "$status" -eq 130 ]
+	[[ $(cat said) == *"INVALID"*"the run was cut"* ]]
+	[ "$(wc -l <out/epochs.csv)" -ge 2 ]
+}
