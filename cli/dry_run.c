@@ -178,6 +178,63 @@ static void print_randomness(const struct lh_plan *plan)
 		}
 }
 
+/* Sets text to whom an event is about. */
+static void describe_place(const struct lh_event *e, char *text, size_t n_text)
+{
+	if (e->site)
+		snprintf(text, n_text, "%s", e->site);
+	else if (e->n_path)
+		snprintf(text, n_text, "%s - %s", e->path[0], e->path[1]);
+	else
+		snprintf(text, n_text, "%s > %s", e->from, e->to);
+}
+
+/* Names what an event sets; network.json and the scenario have the values. */
+static void describe_change(const struct lh_event *e, char *text, size_t n_text)
+{
+	static const struct {
+		unsigned sets;
+		const char *name;
+	} names[] = {{LH_CUT, "cut off"},	  {LH_DELAY, "delay"},
+		     {LH_BANDWIDTH, "bandwidth"}, {LH_QUEUE, "queue"},
+		     {LH_JITTER, "jitter"},	  {LH_LOSS, "loss"},
+		     {LH_LOSS_BURST, "bursts"},	  {LH_DUPLICATE, "duplicate"},
+		     {LH_CORRUPT, "corrupt"},	  {LH_REORDER, "reorder"}};
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && used < n_text; i++)
+		if ((e->change.sets | e->trace.sets) & names[i].sets)
+			used += (size_t)snprintf(
+				text + used, n_text - used, "%s%s%s", used ? ", " : "",
+				names[i].name, e->trace.sets & names[i].sets ? " by a trace" : "");
+}
+
+/* What changes in time; nothing where nothing does. */
+static void print_timeline(const struct lh_scenario *sc)
+{
+	if (sc->n_events)
+		printf("\n%-12s %-12s %-29s %s\n", "at", "for", "path or site", "changes");
+	for (size_t i = 0; i < sc->n_events; i++) {
+		const struct lh_event *e = &sc->events[i];
+		char at[CELL], length[CELL], place[96], change[160];
+
+		describe_place(e, place, sizeof(place));
+		describe_change(e, change, sizeof(change));
+		printf("%-12s %-12s %-29s %s\n", show(LH_UNIT_DURATION, e->at_ns, at),
+		       e->for_ns < 0 ? "" : show(LH_UNIT_DURATION, e->for_ns, length), place,
+		       change);
+	}
+	for (size_t i = 0; i < sc->network.n_paths; i++) {
+		const struct lh_path_spec *p = &sc->network.paths[i];
+
+		if (p->trace.sets)
+			printf("A trace of %zu rows of the path %s - %s, from the start\n",
+			       p->trace.n_rows, p->n_between ? p->between[0] : p->from,
+			       p->n_between ? p->between[1] : p->to);
+	}
+}
+
 static void print_settings(const struct lh_plan *plan)
 {
 	const struct lh_tcp *tcp = plan->nodes[0].tcp;
@@ -217,6 +274,7 @@ int lh_dry_run(const struct lh_scenario *sc, bool json)
 		print_nodes(plan);
 		print_paths(plan);
 		print_randomness(plan);
+		print_timeline(sc);
 		print_settings(plan);
 	}
 	lh_plan_free(plan);

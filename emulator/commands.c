@@ -315,9 +315,11 @@ static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 
 	for (;;) {
 		int64_t until_ns = next_ns < jobs->deadline_ns ? next_ns : jobs->deadline_ns;
-		size_t running;
+		size_t running = 0;
 		int r = wait_and_take(jobs, until_ns, err);
 
+		if (r == 0)
+			r = lh_timeline_run(jobs->e->timeline, err);
 		if (r == 0)
 			r = look_at_all(jobs, &running, err);
 		if (r < 0 || !running)
@@ -422,6 +424,7 @@ static int prepare(struct jobs *jobs, struct lh_error *err)
 	}
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGALRM); /* of the timeline */
 	jobs->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (jobs->signal_fd < 0)
 		return lh_fail(err, LH_ESYS, errno, "open a signal descriptor");
@@ -480,6 +483,8 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	int r = hosts ? prepare(&jobs, err) : lh_fail(err, LH_ESYS, ENOMEM, "start programs");
 
 	e->begin_ns = lh_now_ns();
+	if (r == 0)
+		r = lh_engine_begin_timeline(e, err);
 	if (command->time_limit_ns)
 		set_deadline(&jobs, e->begin_ns + command->time_limit_ns, OUT_OF_TIME);
 	if (workload->time_limit_ns > 0)

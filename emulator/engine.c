@@ -11,6 +11,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "emulator/cgroup.h"
+#include "emulator/cross.h"
 #include "emulator/engine_internal.h"
 #include "emulator/launch.h"
 #include "emulator/verify.h"
@@ -31,6 +32,17 @@ int lh_engine_write_json(const struct lh_engine *e, const char *name, json_t *va
 	return lh_json_write(path, owned, err);
 }
 
+/* Where cross traffic was taken off, a packet of it too much may have been. */
+static void keep_growing(struct lh_engine *e)
+{
+	for (size_t i = 0; i < e->plan->n_nodes * e->plan->n_nodes; i++) {
+		if (e->now[i].wire_bytes < e->last[i].wire_bytes)
+			e->now[i].wire_bytes = e->last[i].wire_bytes;
+		if (e->now[i].wire_packets < e->last[i].wire_packets)
+			e->now[i].wire_packets = e->last[i].wire_packets;
+	}
+}
+
 int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 {
 	size_t n = e->plan->n_nodes;
@@ -40,6 +52,7 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 
 	if (r < 0)
 		return r;
+	keep_growing(e);
 	for (size_t from = 0; from < n; from++)
 		for (size_t to = 0; to < n; to++) {
 			const struct lh_net_counter *c = &e->now[from * n + to];
@@ -56,6 +69,13 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 		}
 	memcpy(e->last, e->now, n * n * sizeof(*e->last));
 	return ferror(e->counters) ? lh_fail(err, LH_ESYS, errno, "write counters.csv") : n_moved;
+}
+
+int lh_engine_begin_timeline(struct lh_engine *e, struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_engine_path(e, "timeline.csv");
+
+	return lh_timeline_begin(e->timeline, e->net, e->begin_ns, path, err);
 }
 
 static int open_counters(struct lh_engine *e, struct lh_error *err)
@@ -177,12 +197,13 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 		message = "packets were lost that no part of the network was asked to lose: see "
 			  "unexplained";
 	}
-	doc = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o, s:o, s:o}", "format",
+	doc = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o, s:o, s:o, s:o}", "format",
 			"longhaul-engine/1", "status", status, "message", message, "exit_status",
 			lh_error_exit_status(why), "begin_ns", (json_int_t)e->begin_ns, "end_ns",
 			(json_int_t)e->end_ns, "pinned", e->net ? lh_net_pinned(e->net) : NULL,
 			"explained", explained_to_json(faults), "unexplained",
-			faults_to_json(faults), "site_links", site_links_to_json(e));
+			faults_to_json(faults), "site_links", site_links_to_json(e),
+			"cross_traffic", lh_cross_to_json(e->cross));
 	if (e->req->scenario->run.charge_cpu)
 		json_object_set_new(doc, "charges_cpu", json_true());
 	return lh_engine_write_json(e, "engine.json", doc, err);
@@ -193,6 +214,8 @@ static void engine_done(struct lh_engine *e)
 	if (e->counters)
 		fclose(e->counters);
 	lh_links_done(&e->links);
+	lh_timeline_free(e->timeline);
+	lh_cross_free(e->cross);
 	lh_net_close(e->net);
 	lh_plan_free(e->plan);
 	free(e->last);
@@ -214,19 +237,28 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 	signal(SIGPIPE, SIG_IGN);
 	lh_children_prepare();
 	r = lh_plan_build(request->scenario, &e.plan, &why);
+	if (r == 0 && !request->verifies)
+		r = lh_timeline_new(e.plan, &e.timeline, &why);
 	if (r == 0)
 		r = lh_engine_write_json(&e, "network.json", lh_plan_to_json(e.plan), &why);
 	if (r == 0)
 		r = lh_net_open(e.plan, request->owns_kernel, &e.net, &why);
 	if (r == 0 && request->verifies)
 		r = verify(&e, &why);
+	/* what was measured once was measured among others' traffic; single streams are judged
+	 * alone */
+	if (r == 0 && !request->verifies && request->scenario->run.probe == LH_PROBE_FULL)
+		r = lh_cross_start(e.net, e.plan, &e.cross, &why);
 	if (r == 0 && !request->verifies)
 		r = probe(&e, &why);
 	if (r == 0 && !request->verifies)
 		r = open_counters(&e, &why);
 	e.begin_ns = e.end_ns = lh_now_ns();
+	if (r == 0 && !request->verifies && !e.cross)
+		r = lh_cross_start(e.net, e.plan, &e.cross, &why);
 	if (r == 0 && !request->verifies)
 		r = request->command ? lh_run_commands(&e, &why) : lh_run_trainers(&e, &why);
+	lh_cross_stop(e.cross);
 	if (e.counters && fflush(e.counters) != 0 && r == 0)
 		r = lh_fail(&why, LH_ESYS, errno, "write counters.csv");
 	/* a proof judges what was lost itself, before it makes queues overflow */

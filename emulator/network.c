@@ -25,6 +25,8 @@ static int build(struct lh_net *net, bool owns_kernel, struct lh_error *err)
 		r = lh_bpf_attach_windows(&net->bpf, net->cgroup, err);
 	if (r == 0)
 		r = lh_net_build(net, err);
+	if (r == 0)
+		r = lh_net_open_wake(net, err);
 	return r < 0 ? r : lh_net_read_back(net, err);
 }
 
@@ -69,8 +71,11 @@ int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **re
 
 	if (!net)
 		return lh_fail(err, LH_ESYS, ENOMEM, "build the network");
-	*net = (struct lh_net){
-		.plan = plan, .owns_kernel = owns_kernel, .home_ns_fd = -1, .bpf = LH_BPF_NONE};
+	*net = (struct lh_net){.plan = plan,
+			       .owns_kernel = owns_kernel,
+			       .home_ns_fd = -1,
+			       .wake_fd = -1,
+			       .bpf = LH_BPF_NONE};
 	r = alloc(net, err);
 	if (r == 0) {
 		record_plan_settings(net);
@@ -103,6 +108,7 @@ void lh_net_close(struct lh_net *net)
 	for (size_t i = 0; net->node_ns_fds && i < net->plan->n_nodes; i++)
 		close_fd(net->node_ns_fds[i]);
 	close_fd(net->home_ns_fd);
+	close_fd(net->wake_fd);
 	lh_bpf_close(&net->bpf);
 	lh_cgroup_leave(net->cgroup);
 	free(net->routers);
@@ -119,6 +125,11 @@ void lh_net_close(struct lh_net *net)
 int lh_net_enter(const struct lh_net *net, size_t node, struct lh_error *err)
 {
 	return lh_netns_enter(net->node_ns_fds[node], err);
+}
+
+int lh_net_enter_router(const struct lh_net *net, size_t router, struct lh_error *err)
+{
+	return lh_netns_enter(net->routers[router].ns_fd, err);
 }
 
 int lh_net_leave(const struct lh_net *net, struct lh_error *err)

@@ -26,8 +26,7 @@
 #include "emulator/qdisc.h"
 #include "emulator/settings.h"
 
-static const uint32_t network_prefix = 10u << 24 | 64u << 16;		  /* 10.64.0.0/10 */
-static const uint32_t gateway = 10u << 24 | 127u << 16 | 255u << 8 | 254; /* never spoken to */
+static const uint32_t network_prefix = 10u << 24 | 64u << 16; /* 10.64.0.0/10 */
 
 enum {
 	NETWORK_PREFIX_LEN = 10,
@@ -43,13 +42,6 @@ static void mac_of(size_t i, enum side side, uint8_t ret[6])
 	const uint8_t mac[6] = {0x02, 0x4c, 0x48, (uint8_t)side, (uint8_t)(i >> 8), (uint8_t)i};
 
 	memcpy(ret, mac, sizeof(mac));
-}
-
-static int ifindex_of(const char *name, struct lh_error *err)
-{
-	unsigned i = if_nametoindex(name);
-
-	return i ? (int)i : lh_fail(err, LH_ESYS, errno, "look up link %s", name);
 }
 
 bool lh_net_is_at_port(const struct lh_plan *plan, size_t from, size_t to)
@@ -89,7 +81,7 @@ static int set_up_router(struct lh_net *net, struct lh_nl *nl, struct lh_error *
 	int r = lh_settings_router(net->pinned, err);
 
 	if (r == 0)
-		r = lo = ifindex_of("lo", err);
+		r = lo = lh_link_index("lo", err);
 	return r < 0 ? r : lh_link_up(nl, lo, err);
 }
 
@@ -117,7 +109,7 @@ static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh
 	const struct lh_plan_node *n = &net->plan->nodes[i];
 	struct lh_route route = {.prefix = network_prefix,
 				 .prefix_len = NETWORK_PREFIX_LEN,
-				 .gateway = gateway,
+				 .gateway = LH_GATEWAY,
 				 .source = n->address,
 				 .initial_window = net->plan->initial_window_segments};
 	uint8_t mac[6], port_mac[6];
@@ -129,7 +121,7 @@ static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh
 	snprintf(port, sizeof(port), "port%u", (unsigned)i);
 	r = lh_settings_node(net->plan, i, net->pinned, err);
 	if (r == 0)
-		r = lo = ifindex_of("lo", err);
+		r = lo = lh_link_index("lo", err);
 	if (r >= 0)
 		r = lh_link_up(nl, lo, err);
 	if (r == 0)
@@ -137,19 +129,19 @@ static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh
 				net->routers[access_router(net->plan, i)].ns_fd,
 				net->plan->mtu_bytes, err);
 	if (r == 0)
-		r = link = ifindex_of("eth0", err);
+		r = link = lh_link_index("eth0", err);
 	if (r >= 0)
 		r = lh_link_up(nl, link, err);
 	if (r == 0)
 		r = lh_address_add(nl, link, n->address, err);
 	if (r == 0)
-		r = lh_neighbour_add(nl, link, gateway, port_mac, err);
+		r = lh_neighbour_add(nl, link, LH_GATEWAY, port_mac, err);
 	if (r == 0)
 		r = lh_route_add(nl, link, &route, err);
 	if (r == 0)
 		r = lh_tbf_add(nl, link, n->nic_up_bps, n->nic_burst_bytes, n->nic_limit_bytes,
 			       err);
-	return r;
+	return r < 0 ? r : lh_net_sink_at_node(net, nl, i, err);
 }
 
 static int add_node(struct lh_net *net, size_t i, struct lh_error *err)
@@ -173,7 +165,7 @@ static int open_device(struct lh_net *net, size_t router, const char *name, stru
 	int r = lh_netns_enter(net->routers[router].ns_fd, err);
 
 	if (r == 0)
-		r = ifindex = ifindex_of(name, err);
+		r = ifindex = lh_link_index(name, err);
 	if (r >= 0)
 		r = lh_link_up(net->routers[router].nl, ifindex, err);
 	if (r == 0)
@@ -202,7 +194,8 @@ static int connect_routers(struct lh_net *net, size_t from, size_t to, const cha
 	if (r == 0)
 		r = open_device(net, from, link, ret, err);
 	if (r == 0)
-		r = lh_neighbour_add(net->routers[from].nl, ret->ifindex, gateway, peer_mac, err);
+		r = lh_neighbour_add(net->routers[from].nl, ret->ifindex, LH_GATEWAY, peer_mac,
+				     err);
 	return r;
 }
 
@@ -211,7 +204,7 @@ static int route_to_node(struct lh_net *net, const struct lh_device *d, size_t n
 			 struct lh_error *err)
 {
 	struct lh_route route = {
-		.prefix = net->plan->nodes[node].address, .prefix_len = 32, .gateway = gateway};
+		.prefix = net->plan->nodes[node].address, .prefix_len = 32, .gateway = LH_GATEWAY};
 
 	return lh_route_add(net->routers[d->router].nl, d->ifindex, &route, err);
 }
@@ -221,7 +214,7 @@ static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	const struct lh_plan_access *access = &net->plan->accesses[i];
 	struct lh_route out = {
-		.prefix = network_prefix, .prefix_len = NETWORK_PREFIX_LEN, .gateway = gateway};
+		.prefix = network_prefix, .prefix_len = NETWORK_PREFIX_LEN, .gateway = LH_GATEWAY};
 	size_t router = LH_ROUTER_ACCESS + i;
 	uint32_t frame = net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
 	char down[IFNAMSIZ];
@@ -241,6 +234,8 @@ static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
 	if (r == 0 && access->down.bandwidth_bps)
 		r = lh_bottleneck_add(net->routers[LH_ROUTER_GATE].nl, net->downs[i].ifindex,
 				      &access->down, frame, err);
+	if (r == 0)
+		r = lh_net_sink_at_links(net, i, err);
 	return r < 0 && access->site ? lh_error_prefix(err, "links of site %s", access->site->name)
 				     : r;
 }
@@ -355,6 +350,8 @@ static int add_line(struct lh_net *net, size_t i, struct lh_error *err)
 		r = route_to_node(net, access_down, i, err);
 	if (r == 0)
 		r = shape(net, &net->lines[i], i, &s, err);
+	if (r == 0)
+		r = lh_net_sink_at_line(net, i, err);
 	return r < 0 ? r
 		     : lh_filter_add(net->routers[net->lines[i].router].nl, net->lines[i].ifindex,
 				     net->bpf.classify_prog_fd, err);
@@ -375,16 +372,19 @@ static int add_stage(struct lh_net *net, size_t i, struct lh_error *err)
 	if (r == 0)
 		r = lh_htb_add(nl, d->ifindex, LH_UNLIMITED_BPS, UNLIMITED_BURST_BYTES, err);
 	for (size_t from = 0; from < net->plan->n_nodes && r == 0; from++) {
-		const struct lh_plan_bottleneck *b =
-			&lh_plan_path_at(net->plan, from, i)->bottleneck;
+		const struct lh_plan_path *p = lh_plan_path_at(net->plan, from, i);
+		const struct lh_plan_bottleneck *b = &p->bottleneck;
 
 		if (from == i)
 			continue;
 		r = lh_htb_class_add(nl, d->ifindex, (unsigned)from, share, LH_UNLIMITED_BPS,
 				     UNLIMITED_BURST_BYTES, err);
 		if (r == 0 && b->bandwidth_bps)
-			r = lh_stage_add(nl, d->ifindex, (unsigned)from, b, frame, err);
+			r = lh_stage_add(nl, d->ifindex, (unsigned)from, b,
+					 p->varies ? p->uncut_bytes : frame, err);
 	}
+	if (r == 0 && lh_net_varies_to(net->plan, i))
+		r = lh_wake_class_add(nl, d->ifindex, LH_UNLIMITED_BPS, err);
 	return r < 0 ? r : sort_senders(net, d, &none, err);
 }
 
@@ -421,7 +421,7 @@ static int wait_for_node(struct lh_net *net, size_t i, struct lh_error *err)
 	if (r == 0)
 		r = lh_nl_open(&nl, err);
 	if (r == 0)
-		r = link = ifindex_of("eth0", err);
+		r = link = lh_link_index("eth0", err);
 	if (r >= 0)
 		r = lh_link_wait(nl, link, "eth0", err);
 	lh_nl_close(nl);

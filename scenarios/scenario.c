@@ -14,6 +14,7 @@
 #include "scenarios/check.h"
 #include "scenarios/schema.h"
 #include "scenarios/suite.h"
+#include "scenarios/trace.h"
 
 void lh_scenario_free(struct lh_scenario *sc)
 {
@@ -22,6 +23,10 @@ void lh_scenario_free(struct lh_scenario *sc)
 	for (size_t i = 0; i < sc->n_nodes; i++)
 		free(sc->nodes[i].name);
 	free(sc->nodes);
+	for (size_t i = 0; i < sc->network.n_paths && sc->network.paths; i++)
+		lh_trace_done(&sc->network.paths[i].trace);
+	for (size_t i = 0; i < sc->n_events && sc->events; i++)
+		lh_trace_done(&sc->events[i].trace);
 	lh_unbind(&lh_scenario_section, sc);
 	json_decref(sc->resolved);
 	lh_yaml_free(sc->tree);

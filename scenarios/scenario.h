@@ -53,10 +53,19 @@ struct lh_queue_spec {
 	bool ecn;	     /* an AQM marks packets that can be marked */
 };
 
+/* What others send through a bottleneck; absent where mean_bps is not above 0. */
+struct lh_cross_spec {
+	int64_t mean_bps;
+	int64_t flow_bytes; /* mean of a flow */
+	int64_t peak_bps;   /* of a flow; -1: the bottleneck's */
+	struct lh_pos pos;
+};
+
 /* The link between a site and all others, in one direction, that its nodes share. */
 struct lh_site_link {
 	int64_t bandwidth_bps; /* 0: no limit */
 	struct lh_queue_spec queue;
+	struct lh_cross_spec cross;
 	char *source;
 	struct lh_pos pos;
 };
@@ -84,6 +93,74 @@ struct lh_measured {
 	char *source;
 };
 
+/* What of a path may change in time, as bits. */
+enum lh_attribute {
+	LH_DELAY = 1, /* rtt, too */
+	LH_BANDWIDTH = 2,
+	LH_QUEUE = 4,
+	LH_JITTER = 8,
+	LH_LOSS = 16,
+	LH_LOSS_BURST = 32,
+	LH_DUPLICATE = 64,
+	LH_CORRUPT = 128,
+	LH_REORDER = 256,
+	LH_CUT = 512, /* all is lost, whatever stands elsewhere */
+};
+
+/* What a path has in place of what its network says. */
+struct lh_path_change {
+	unsigned sets;	  /* enum lh_attribute; what is not among them means nothing below */
+	int64_t rtt_ns;	  /* half of it each way; -1: delay_ns stands in its stead */
+	int64_t delay_ns; /* one way */
+	int64_t bandwidth_bps;
+	int64_t queue_bps; /* bandwidth at which a queue's time counts; 0: the present one */
+	struct lh_queue_size queue;
+	int64_t jitter_ns;
+	double loss_ratio;
+	double loss_burst_pkts;
+	double duplicate_ratio;
+	double corrupt_ratio;
+	double reorder_ratio;
+};
+
+struct lh_trace_row {
+	int64_t at_ns;
+	int64_t delay_ns;
+	int64_t bandwidth_bps; /* 0: nothing passes */
+	double loss_ratio;
+};
+
+/* Values that follow each other, from a file. */
+struct lh_trace {
+	char *csv;	     /* what the table was read from; or */
+	char *mahimahi;	     /* what it was computed from */
+	int64_t interval_ns; /* of a Mahimahi trace */
+	bool repeat;
+	int64_t length_ns; /* after which it repeats */
+	char *table;	   /* the values, as CSV */
+
+	/* resolved from the table */
+	unsigned sets; /* enum lh_attribute: its columns; 0: there is no trace */
+	struct lh_trace_row *rows;
+	size_t n_rows;
+	int64_t mean_bps; /* over its length */
+};
+
+/* A change at a time, counted from the start of what runs. */
+struct lh_event {
+	int64_t at_ns;
+	int64_t for_ns; /* -1: until the next of its kind, or the end */
+	char **path;	/* two sites, both directions; or */
+	size_t n_path;
+	char *from; /* one direction; or */
+	char *to;
+	char *site; /* all paths to and from it */
+	bool cut_off;
+	struct lh_path_change change; /* sets: what is written */
+	struct lh_trace trace;
+	struct lh_pos pos;
+};
+
 /* A path as written: between two sites (both directions) or from one to the other. */
 struct lh_path_spec {
 	char **between; /* two names, or none */
@@ -94,6 +171,7 @@ struct lh_path_spec {
 	int64_t delay_ns; /* one way, with from and to; else -1 */
 	int64_t bandwidth_bps;
 	struct lh_queue_spec queue;
+	struct lh_cross_spec cross;
 	int64_t stream_window_bytes; /* -1: the network's */
 	int64_t jitter_ns;	     /* standard deviation; -1: none, or that of the samples */
 	int jitter_distribution;     /* enum lh_jitter_distribution */
@@ -104,6 +182,7 @@ struct lh_path_spec {
 	double duplicate_ratio;
 	double corrupt_ratio;
 	double reorder_ratio;
+	struct lh_trace trace; /* from the start of what runs on */
 	char *source;
 	struct lh_measured *measured;
 	size_t n_measured;
@@ -314,6 +393,8 @@ struct lh_scenario {
 	struct lh_data_spec data;
 	struct lh_pricing pricing;
 	struct lh_run_spec run;
+	struct lh_event *events; /* the timeline */
+	size_t n_events;
 	struct lh_published published;
 	struct lh_machine *machines;
 	size_t n_machines;
