@@ -22,6 +22,7 @@ extern const struct lh_verb lh_verbs[];
 
 int lh_cmd_run(int argc, char **argv);
 int lh_cmd_exec(int argc, char **argv);
+int lh_cmd_shell(int argc, char **argv);
 int lh_cmd_rerun(int argc, char **argv);
 int lh_cmd_verify(int argc, char **argv);
 int lh_cmd_list(int argc, char **argv);
@@ -59,9 +60,10 @@ int lh_cli_guest_kernel(char **ret_path, struct lh_error *err);
  */
 bool lh_cli_host_is_fit(char *why, size_t n_why);
 
-/* Reads the scenario that a results folder holds. LH_EINPUT where it is none. */
-int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct lh_diag *diag,
-		    struct lh_error *err);
+/* Reads the scenario that a results folder holds and, owned by the caller, the folder that its
+ * command ran in, or NULL (ret_folder may be NULL). LH_EINPUT where it is none. */
+int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, char **ret_folder,
+		    struct lh_diag *diag, struct lh_error *err);
 
 /* Width of the terminal on standard output in columns; 0 where it is none. */
 size_t lh_cli_width(void);

@@ -17,14 +17,34 @@ static const char *show(enum lh_unit_kind kind, int64_t v, char *buf)
 	return lh_unit_format(kind, v, buf, CELL);
 }
 
-static void print_workload(const struct lh_scenario *sc)
+static void print_command(const struct lh_scenario *sc)
+{
+	const struct lh_workload *w = &sc->workload;
+	char a[CELL];
+
+	printf("Workload ");
+	for (size_t i = 0; i < w->n_command; i++)
+		printf(" %s", w->command[i]);
+	printf("\n          progress %s%s\n",
+	       w->progress.pattern ? "by the pattern "
+	       : w->progress.file  ? "in the file "
+				   : "is not reported",
+	       w->progress.pattern ? w->progress.pattern
+	       : w->progress.file  ? w->progress.file
+				   : "");
+	if (w->stop_after_ns > 0)
+		printf("          stopped after %s\n", show(LH_UNIT_DURATION, w->stop_after_ns, a));
+	if (w->time_limit_ns > 0)
+		printf("          fails after %s\n", show(LH_UNIT_DURATION, w->time_limit_ns, a));
+}
+
+static void print_training(const struct lh_scenario *sc)
 {
 	const struct lh_workload *w = &sc->workload;
 	int64_t bytes = strcmp(w->compress, "fp16") == 0 ? WORST_FP16_BYTES : FP32_BYTES;
 	int64_t n = (int64_t)sc->n_nodes;
 	char a[CELL];
 
-	printf("Scenario  %s%s%s\n", sc->name, sc->about ? ": " : "", sc->about ? sc->about : "");
 	printf("Workload  %s, %lld parameters, target batch %lld, %lld epochs, %s over %s\n",
 	       w->model, (long long)sc->model->parameters, (long long)w->target_batch,
 	       (long long)w->epochs, w->strategy.kind, w->compress);
@@ -38,17 +58,23 @@ static void print_nodes(const struct lh_plan *plan)
 {
 	const struct lh_scenario *sc = plan->scenario;
 
-	printf("\n%-5s %-14s %-13s %-22s %6s %10s %14s %14s %9s\n", "rank", "node", "address",
-	       "machine", "micro", "samples/s", "NIC up", "averaging", "host/mb");
+	printf("\n%-5s %-14s %-13s %-22s %14s", "rank", "node", "address", "machine", "NIC up");
+	if (sc->model)
+		printf(" %6s %10s %14s %9s", "micro", "samples/s", "averaging", "host/mb");
+	putchar('\n');
 	for (size_t i = 0; i < plan->n_nodes; i++) {
 		const struct lh_node *node = &sc->nodes[i];
 		char address[16], up[CELL], averaging[CELL], accumulate[CELL];
 
-		printf("%-5zu %-14s %-13s %-22s %6lld %10.1f %14s %14s %9s\n", i, node->name,
+		printf("%-5zu %-14s %-13s %-22s %14s", i, node->name,
 		       lh_address_format(plan->nodes[i].address, address, sizeof(address)),
-		       node->machine->name, (long long)node->micro_batch,
+		       node->machine->name, show(LH_UNIT_RATE, plan->nodes[i].nic_up_bps, up));
+		if (!sc->model) {
+			putchar('\n');
+			continue;
+		}
+		printf(" %6lld %10.1f %14s %9s\n", (long long)node->micro_batch,
 		       node->profile->samples_per_s,
-		       show(LH_UNIT_RATE, plan->nodes[i].nic_up_bps, up),
 		       show(LH_UNIT_RATE, node->host->averaging_bps, averaging),
 		       show(LH_UNIT_DURATION, node->host->accumulate_ns, accumulate));
 	}
@@ -230,14 +256,21 @@ int lh_dry_run(const struct lh_scenario *sc, bool json)
 	if (lh_plan_build(sc, &plan, &err) < 0)
 		return lh_cli_fail(NULL, &err);
 	if (json) {
-		json_t *doc = json_pack("{s:O, s:o, s:o}", "scenario", sc->resolved, "network",
-					lh_plan_to_json(plan), "trainer", lh_trainer_job(plan));
+		json_t *doc = json_pack("{s:O, s:o}", "scenario", sc->resolved, "network",
+					lh_plan_to_json(plan));
 
+		if (sc->model)
+			json_object_set_new(doc, "trainer", lh_trainer_job(plan));
 		json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 		putchar('\n');
 		json_decref(doc);
 	} else {
-		print_workload(sc);
+		printf("Scenario  %s%s%s\n", sc->name, sc->about ? ": " : "",
+		       sc->about ? sc->about : "");
+		if (sc->model)
+			print_training(sc);
+		else
+			print_command(sc);
 		print_nodes(plan);
 		print_paths(plan);
 		print_randomness(plan);

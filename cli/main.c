@@ -16,6 +16,8 @@ const struct lh_verb lh_verbs[] = {
 	{"run", "SCENARIO", "run a scenario file or an experiment of a suite", lh_cmd_run},
 	{"exec", "NETWORK -- CMD...", "run any program in nodes of a network or scenario",
 	 lh_cmd_exec},
+	{"shell", "NETWORK [NODE]", "open a shell in a node of a network or scenario",
+	 lh_cmd_shell},
 	{"rerun", "RUN", "repeat a run from its results folder", lh_cmd_rerun},
 	{"verify", "NETWORK|SCENARIO", "build a network and measure that it is what was asked for",
 	 lh_cmd_verify},

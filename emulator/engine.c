@@ -188,6 +188,7 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 	json_t *captured = lh_capture_stop(capture);
 	bool faultless = faults_are_none(faults);
 	const char *status = "done", *message = "";
+	json_t *doc;
 
 	if (result < 0) {
 		status = "failed";
@@ -201,17 +202,16 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 		message = "packets were lost that no part of the network was asked to lose: see "
 			  "unexplained";
 	}
-	return lh_engine_write_json(
-		e, "engine.json",
-		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o, s:o, s:o, s:o, s:o*}",
-			  "format", "longhaul-engine/1", "status", status, "message", message,
-			  "exit_status", lh_error_exit_status(why), "begin_ns",
-			  (json_int_t)e->begin_ns, "end_ns", (json_int_t)e->end_ns, "pinned",
-			  e->net ? lh_net_pinned(e->net) : NULL, "explained",
-			  explained_to_json(faults), "unexplained", faults_to_json(faults),
-			  "site_links", site_links, "cross_traffic", lh_cross_to_json(e->cross),
-			  "capture", captured),
-		err);
+	doc = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o, s:o, s:o, s:o, s:o*}", "format",
+			"longhaul-engine/1", "status", status, "message", message, "exit_status",
+			lh_error_exit_status(why), "begin_ns", (json_int_t)e->begin_ns, "end_ns",
+			(json_int_t)e->end_ns, "pinned", e->net ? lh_net_pinned(e->net) : NULL,
+			"explained", explained_to_json(faults), "unexplained",
+			faults_to_json(faults), "site_links", site_links, "cross_traffic",
+			lh_cross_to_json(e->cross), "capture", captured);
+	if (e->req->scenario->run.charge_cpu)
+		json_object_set_new(doc, "charges_cpu", json_true());
+	return lh_engine_write_json(e, "engine.json", doc, err);
 }
 
 static void engine_done(struct lh_engine *e)

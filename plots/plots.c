@@ -25,7 +25,7 @@ const struct lh_plot lh_plots[N_PLOTS + 1] = {
 	{"time", "Where the time of an epoch goes, as means over ranks. The number above a bar is "
 		 "the granularity: (wall - communication) / communication."},
 	{"traffic", "Traffic per sending site over the training: bytes on the wire as the emulated "
-		    "links counted them, headers and acknowledgements included, and payload as the "
+		    "links counted them, headers and acknowledgements included, and payload as "
 		    "trainers sent it."},
 	{"links", "The network that the run was made on: targets and what was measured before the "
 		  "training. An exclamation mark is a target that was missed."},

@@ -13,6 +13,7 @@
 #include "scenarios/capture.h"
 #include "scenarios/check_internal.h"
 #include "scenarios/jitter.h"
+#include "scenarios/report.h"
 
 /* Three standard deviations must leave a micro-batch some time. */
 static const double VARIATION_MAX = 0.33;
@@ -416,6 +417,9 @@ static void check_run(const struct lh_scenario *sc, struct lh_diag *diag)
 		lh_diag_add(diag, run->pos, "run.backend",
 			    "the host's kernel has no virtual clock; use `clock: real`, or backend "
 			    "guest or auto");
+	if (run && sc->run.charge_cpu && sc->run.clock == LH_CLOCK_REAL)
+		lh_diag_add(diag, run->pos, "run.charge_cpu",
+			    "in real time CPU time passes anyway; it is for `clock: virtual`");
 }
 
 /* Names become file names, CSV fields and host names. */
@@ -534,6 +538,7 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	check_names(sc, diag);
 	check_run(sc, diag);
 	check_command(sc, diag);
+	lh_progress_check(sc, diag);
 	resolve_model(sc, diag);
 	if (check_network(sc, diag))
 		check_connected(sc, count, diag);
