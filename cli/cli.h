@@ -58,6 +58,9 @@ int lh_cli_guest_kernel(char **ret_path, struct lh_error *err);
  */
 bool lh_cli_host_is_fit(char *why, size_t n_why);
 
+/* Whether nodes may be here and their network in a guest; if not, why and what mends it. */
+bool lh_cli_has_host_nodes(char *why, size_t n_why);
+
 /* Reads the scenario that a results folder holds. LH_EINPUT where it is none. */
 int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct lh_diag *diag,
 		    struct lh_error *err);

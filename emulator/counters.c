@@ -9,10 +9,12 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "emulator/cable.h"
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
 #include "emulator/proc.h"
 #include "emulator/qdisc.h"
+#include "emulator/wan.h"
 
 enum { PROC_FILE_MAX_BYTES = 1 << 20, LOSS_SDS = 6 };
 
@@ -205,8 +207,10 @@ static int read_sample(struct sample *sample, struct lh_error *err)
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err)
 {
 	struct sample sample = {.net = net, .counters = counters};
+	struct lh_net_faults ignored;
 
-	return read_sample(&sample, err);
+	return net->wan ? lh_wan_read(net->wan, counters, &ignored, err)
+			: read_sample(&sample, err);
 }
 
 /* Whether something on the way from or to a node explains that its TCP repeated itself or
@@ -234,10 +238,10 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 	return false;
 }
 
-static int add_node_faults(const struct lh_net *net, const struct lh_net_counter *counters,
-			   size_t i, struct lh_net_faults *f, struct lh_error *err)
+/* What node i has counted since it was made. */
+static int read_node(const struct lh_net *net, size_t i, struct lh_node_faults *ret,
+		     struct lh_error *err)
 {
-	bool explained = is_explained(net, counters, i);
 	lh_cleanup_free char *snmp = NULL;
 	lh_cleanup_free char *netstat = NULL;
 	int r = lh_net_enter(net, i, err);
@@ -248,15 +252,15 @@ static int add_node_faults(const struct lh_net *net, const struct lh_net_counter
 	if (r == 0)
 		r = lh_file_read("/proc/thread-self/net/netstat", PROC_FILE_MAX_BYTES, &netstat,
 				 NULL, err);
+	if (r == 0 && net->part != LH_NET_ALL)
+		r = lh_cable_read_drops(&ret->link_drops, err);
 	if (r < 0)
 		return r;
-	*(explained ? &f->path_retransmits : &f->retransmits) +=
-		lh_proc_value(snmp, "Tcp:", "RetransSegs");
-	*(explained ? &f->path_timeouts : &f->timeouts) +=
-		lh_proc_value(netstat, "TcpExt:", "TCPTimeouts");
-	f->receive_queue_drops += lh_proc_value(netstat, "TcpExt:", "TCPRcvQDrop") +
-				  lh_proc_value(netstat, "TcpExt:", "TCPBacklogDrop") +
-				  lh_proc_value(netstat, "TcpExt:", "RcvPruned");
+	ret->retransmits = lh_proc_value(snmp, "Tcp:", "RetransSegs");
+	ret->timeouts = lh_proc_value(netstat, "TcpExt:", "TCPTimeouts");
+	ret->receive_queue_drops = lh_proc_value(netstat, "TcpExt:", "TCPRcvQDrop") +
+				   lh_proc_value(netstat, "TcpExt:", "TCPBacklogDrop") +
+				   lh_proc_value(netstat, "TcpExt:", "RcvPruned");
 	return 0;
 }
 
@@ -269,6 +273,36 @@ static int read_softnet(uint64_t *ret_drops, struct lh_error *err)
 	if (r == 0)
 		*ret_drops = lh_proc_softnet_drops(text);
 	return r;
+}
+
+int lh_net_forget_faults(struct lh_net *net, struct lh_error *err)
+{
+	size_t n = net->plan->n_nodes;
+	struct lh_error ignored;
+	int r = read_softnet(&net->before[n].softnet_drops, err);
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = read_node(net, i, &net->before[i], err);
+	lh_net_leave(net, &ignored);
+	return r;
+}
+
+static int add_node_faults(const struct lh_net *net, const struct lh_net_counter *counters,
+			   size_t i, struct lh_net_faults *f, struct lh_error *err)
+{
+	bool explained = is_explained(net, counters, i);
+	const struct lh_node_faults *before = &net->before[i];
+	struct lh_node_faults now = {0};
+	int r = read_node(net, i, &now, err);
+
+	if (r < 0)
+		return r;
+	*(explained ? &f->path_retransmits : &f->retransmits) +=
+		now.retransmits - before->retransmits;
+	*(explained ? &f->path_timeouts : &f->timeouts) += now.timeouts - before->timeouts;
+	f->receive_queue_drops += now.receive_queue_drops - before->receive_queue_drops;
+	f->link_drops += now.link_drops - before->link_drops;
+	return 0;
 }
 
 /* Share of packets that a path loses by itself, and how much more its number varies than that
@@ -307,22 +341,36 @@ static void sort_drops(const struct lh_plan *plan, size_t from, size_t to,
 		f->qdisc_drops += c->dropped_packets - lost;
 }
 
+/* What the network's own kernel sees. */
+static int read_network_faults(struct lh_net *net, struct lh_net_counter *counters,
+			       struct lh_net_faults *f, struct lh_error *err)
+{
+	size_t n = net->plan->n_nodes;
+	struct sample sample = {.net = net, .counters = counters};
+	int r = net->wan ? lh_wan_read(net->wan, counters, f, err) : read_sample(&sample, err);
+
+	if (r < 0 || net->wan)
+		return r;
+	for (size_t i = 0; i < n * n; i++)
+		if (i / n != i % n)
+			sort_drops(net->plan, i / n, i % n, &counters[i], f);
+	f->unclassified_packets = sample.unclassified;
+	return 0;
+}
+
 int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, struct lh_error *err)
 {
 	size_t n = net->plan->n_nodes;
 	lh_cleanup_free struct lh_net_counter *counters = calloc(n * n, sizeof(*counters));
-	struct sample sample = {.net = net, .counters = counters};
 	struct lh_net_faults f = {0};
 	struct lh_error ignored;
-	int r = counters ? read_sample(&sample, err) : lh_fail(err, LH_ESYS, 0, "out of memory");
+	uint64_t softnet = 0;
+	int r = counters ? read_network_faults(net, counters, &f, err)
+			 : lh_fail(err, LH_ESYS, 0, "out of memory");
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n * n; i++)
-		if (i / n != i % n)
-			sort_drops(net->plan, i / n, i % n, &counters[i], &f);
-	f.unclassified_packets = sample.unclassified;
-	r = read_softnet(&f.softnet_drops, err);
+	if (r == 0)
+		r = read_softnet(&softnet, err);
+	f.softnet_drops += softnet - net->before[n].softnet_drops;
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = add_node_faults(net, counters, i, &f, err);
 	lh_net_leave(net, &ignored);

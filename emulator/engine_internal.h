@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "emulator/engine.h"
+#include "emulator/fitness.h"
 #include "emulator/network.h"
 #include "emulator/probe.h"
 #include "emulator/probe_internal.h"
@@ -16,7 +17,11 @@ enum { LH_SAMPLE_NS = LH_NS_PER_S };
 struct lh_engine {
 	const struct lh_engine_request *req;
 	struct lh_plan *plan;
+	struct lh_wan *wan; /* NULL: the network is in this kernel */
 	struct lh_net *net;
+	struct lh_fitness fitness;
+	double peak_bps;     /* the most that any pair of nodes had in a second */
+	int64_t sampled_ns;  /* when counters were read last */
 	struct lh_links links;
 	FILE *counters;
 	struct lh_net_counter *last; /* what was written last, per pair */

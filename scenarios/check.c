@@ -413,6 +413,14 @@ static void check_run(const struct lh_scenario *sc, struct lh_diag *diag)
 		lh_diag_add(diag, run->pos, "run.backend",
 			    "the host's kernel has no virtual clock; use `clock: real`, or backend "
 			    "guest or auto");
+	if (run && sc->run.nodes == LH_NODES_HOST && sc->run.clock == LH_CLOCK_VIRTUAL)
+		lh_diag_add(diag, run->pos, "run.nodes",
+			    "nodes on the host live by its clock; expected `clock: real` with "
+			    "`nodes: host`");
+	if (run && sc->run.nodes == LH_NODES_HOST && sc->n_nodes > LH_HOST_NODES_MAX)
+		lh_diag_add(diag, run->pos, "run.nodes",
+			    "%zu nodes; expected at most %d with `nodes: host`", sc->n_nodes,
+			    LH_HOST_NODES_MAX);
 }
 
 /* Names become file names, CSV fields and host names. */
