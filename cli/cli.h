@@ -65,6 +65,10 @@ bool lh_cli_has_host_nodes(char *why, size_t n_why);
 int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct lh_diag *diag,
 		    struct lh_error *err);
 
+/* Prints what the run in a results folder found out about this machine: nothing on the virtual
+ * clock. */
+void lh_cli_print_fitness(const char *out);
+
 /* Width of the terminal on standard output in columns; 0 where it is none. */
 size_t lh_cli_width(void);
 

@@ -63,7 +63,7 @@ static const struct option_row {
 	{"clock", "C", OPT_CLOCK, "run.clock", NULL, "virtual or real"},
 	{"backend", "B", OPT_BACKEND, "run.backend", NULL, "auto, host or guest"},
 	{"nodes", "W", OPT_NODES, "run.nodes", NULL,
-	 "where nodes are: guest, or host (a GPU), with --clock real"},
+	 "where nodes are: guest, or host (a GPU), by the real clock"},
 	{"out", "DIR", OPT_OUT, NULL, NULL, "keep output and measurements there; nothing without"},
 	{"set", "PATH=VALUE", OPT_SET, NULL, NULL,
 	 "change a key of the scenario: --set 'network.paths.0.rtt=20 ms'"},
@@ -163,6 +163,10 @@ static int take(struct exec_options *o, int id, const char *shown)
 		return 0;
 	case ':':
 		return lh_cli_usage("exec", "'%s' needs a value", shown);
+	case OPT_NODES:
+		if (strcmp(optarg, "host") == 0 && add_override(o, "run.clock", "real") >= 0)
+			return 2;
+		return add_override(o, row->key, optarg);
 	default:
 		if (row && row->key)
 			return add_override(o, row->key, row->value ? row->value : optarg);

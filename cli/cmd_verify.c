@@ -58,7 +58,7 @@ static void print_help(void)
 	       "  --seed N             seed of everything random\n"
 	       "  --clock C            virtual or real\n"
 	       "  --backend B          auto, host or guest\n"
-	       "  --nodes W            where nodes are: guest, or host, with --clock real\n"
+	       "  --nodes W            where nodes are: guest, or host, by the real clock\n"
 	       "  --json               print verify.json\n"
 	       "  --quiet              no progress\n"
 	       "  --help               this text\n\n"
@@ -117,6 +117,8 @@ static int take(struct options *o, int id, const char *shown)
 	case 'b':
 		return add_override(o, "run.backend", optarg);
 	case 'N':
+		if (strcmp(optarg, "host") == 0 && add_override(o, "run.clock", "real") >= 0)
+			return 2;
 		return add_override(o, "run.nodes", optarg);
 	case 'j':
 		o->json = true;
@@ -220,6 +222,7 @@ static int print_verdict(const char *out, bool as_json)
 	       json_array_size(rows), (long long)json_integer_value(json_object_get(doc, "tests")),
 	       json_is_true(json_object_get(doc, "ok")) ? "all as asked for" : "NOT as asked for",
 	       out);
+	lh_cli_print_fitness(out);
 	return 0;
 }
 

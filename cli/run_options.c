@@ -53,7 +53,7 @@ static const struct option_row rows[] = {
 	{"backend", "B", OPT_BACKEND, "run.backend", "auto, host or guest"},
 	{"clock", "C", OPT_CLOCK, "run.clock", "virtual or real"},
 	{"nodes", "W", OPT_NODES, "run.nodes",
-	 "where nodes are: guest, or host (a GPU), with --clock real"},
+	 "where nodes are: guest, or host (a GPU), by the real clock"},
 	{"probe", "P", OPT_PROBE, "run.probe",
 	 "short, or full: the network is measured as the published figures were"},
 	{"coarse", NULL, OPT_COARSE, "run.segments",
@@ -170,6 +170,10 @@ static int take(struct lh_run_options *o, const char *verb, int id, const char *
 		return 0;
 	case ':':
 		return lh_cli_usage(verb, "'%s' needs a value", shown);
+	case OPT_NODES:
+		if (strcmp(optarg, "host") == 0 && add_override(o, verb, "run.clock", "real") >= 0)
+			return 2;
+		return add_override(o, verb, row->key, optarg);
 	default:
 		if (row && row->key)
 			return add_override(o, verb, row->key,
@@ -224,6 +228,7 @@ static void print_results(const struct lh_run_options *o, const struct lh_result
 	}
 	if (lh_results_format(results, lh_cli_width(), &text, &err) == 0)
 		printf("%s", text);
+	lh_cli_print_fitness(out);
 	printf("\nResults: %s%s\n", out, o->no_figures ? "" : " (report.html, figures/)");
 }
 

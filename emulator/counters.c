@@ -12,6 +12,7 @@
 #include "emulator/cable.h"
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
+#include "emulator/probe_internal.h"
 #include "emulator/proc.h"
 #include "emulator/qdisc.h"
 #include "emulator/wan.h"
@@ -208,9 +209,18 @@ int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, st
 {
 	struct sample sample = {.net = net, .counters = counters};
 	struct lh_net_faults ignored;
+	int64_t begin_ns = lh_now_ns();
+	int r = net->wan ? lh_wan_read(net->wan, counters, &ignored, &net->counted_ns, err)
+			 : read_sample(&sample, err);
 
-	return net->wan ? lh_wan_read(net->wan, counters, &ignored, err)
-			: read_sample(&sample, err);
+	if (!net->wan)
+		net->counted_ns = (begin_ns + lh_now_ns()) / 2;
+	return r;
+}
+
+int64_t lh_net_counted_ns(const struct lh_net *net)
+{
+	return net->counted_ns;
 }
 
 /* Whether something on the way from or to a node explains that its TCP repeated itself or
@@ -347,7 +357,9 @@ static int read_network_faults(struct lh_net *net, struct lh_net_counter *counte
 {
 	size_t n = net->plan->n_nodes;
 	struct sample sample = {.net = net, .counters = counters};
-	int r = net->wan ? lh_wan_read(net->wan, counters, f, err) : read_sample(&sample, err);
+	int64_t ignored;
+	int r = net->wan ? lh_wan_read(net->wan, counters, f, &ignored, err)
+			 : read_sample(&sample, err);
 
 	if (r < 0 || net->wan)
 		return r;

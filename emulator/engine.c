@@ -37,8 +37,9 @@ int lh_engine_write_json(const struct lh_engine *e, const char *name, json_t *va
 static const double peak_least_s = 0.1; /* a burst in less is no rate */
 
 /* The largest rate of a pair since the counters were read last. */
-static void note_peak(struct lh_engine *e, int64_t t_ns)
+static void note_peak(struct lh_engine *e)
 {
+	int64_t t_ns = lh_net_counted_ns(e->net);
 	size_t n = e->plan->n_nodes;
 	double seconds = (double)(t_ns - e->sampled_ns) / LH_NS_PER_S;
 
@@ -60,7 +61,7 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 
 	if (r < 0)
 		return r;
-	note_peak(e, t_ns);
+	note_peak(e);
 	for (size_t from = 0; from < n; from++)
 		for (size_t to = 0; to < n; to++) {
 			const struct lh_net_counter *c = &e->now[from * n + to];
@@ -118,6 +119,9 @@ static int verify(struct lh_engine *e, struct lh_error *err)
 	if (r < 0)
 		return r;
 	e->links.ok = verdict.ok;
+	for (size_t i = 0; i < verdict.n_rows; i++)
+		if (verdict.rows[i].property == LH_PROPERTY_TIMER)
+			lh_fitness_note_timer(&e->fitness, verdict.rows[i].achieved);
 	r = lh_verdict_write(&verdict, e->plan, e->req->run_dir, err);
 	lh_verdict_done(&verdict);
 	return r;
@@ -213,6 +217,7 @@ static int start_wan(struct lh_engine *e, struct lh_error *err)
 
 static int build_network(struct lh_engine *e, struct lh_error *err)
 {
+	const struct lh_fitness_spec *spec = &e->plan->scenario->run.fitness;
 	struct lh_net_options options = {.owns_kernel = e->req->owns_kernel};
 	int r = e->req->wan ? start_wan(e, err) : 0;
 
@@ -220,7 +225,8 @@ static int build_network(struct lh_engine *e, struct lh_error *err)
 	options.part = e->wan ? LH_NET_NODES : LH_NET_ALL;
 	if (r == 0)
 		r = lh_net_open(e->plan, &options, &e->net, err);
-	if (r == 0 && e->plan->scenario->run.clock == LH_CLOCK_REAL)
+	if (r == 0 && e->plan->scenario->run.clock == LH_CLOCK_REAL &&
+	    (spec->timer_lateness_ns || spec->rate_headroom > 0))
 		r = lh_fitness_measure(e->net, e->plan, e->wan, &e->fitness, err);
 	return r < 0 ? r : lh_net_shape(e->net, err);
 }

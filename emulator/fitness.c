@@ -102,6 +102,14 @@ int lh_fitness_measure(struct lh_net *net, const struct lh_plan *plan, struct lh
 	return r;
 }
 
+void lh_fitness_note_timer(struct lh_fitness *f, double p99_ms)
+{
+	int64_t p99_ns = (int64_t)(p99_ms * LH_NS_PER_MS);
+
+	if (f->is_measured && p99_ns > f->timer_p99_ns)
+		f->timer_p99_ns = p99_ns;
+}
+
 double lh_fitness_plan_bps(const struct lh_plan *plan)
 {
 	int64_t most = 0;

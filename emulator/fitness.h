@@ -34,6 +34,9 @@ int lh_fitness_timer(int64_t *ret_p99_ns, struct lh_error *err);
 int lh_fitness_measure(struct lh_net *net, const struct lh_plan *plan, struct lh_wan *wan,
 		       struct lh_fitness *ret_fitness, struct lh_error *err);
 
+/* Takes another measurement of the timers into account, in ms. */
+void lh_fitness_note_timer(struct lh_fitness *fitness, double p99_ms);
+
 /* The largest rate that a plan has between two nodes, bit/s. */
 double lh_fitness_plan_bps(const struct lh_plan *plan);
 

@@ -56,6 +56,9 @@ struct lh_net_counter {
 /* Reads the counters of all pairs into counters[from * n_nodes + to]. */
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err);
 
+/* When that was last, by the clock of the kernel that counted. */
+int64_t lh_net_counted_ns(const struct lh_net *net);
+
 /*
  * What a network must not show but where its paths explain it, summed over all namespaces.
  * The path_ numbers are explained: by a queue that overflowed or that can more than double a

@@ -22,6 +22,7 @@ struct lh_net {
 	enum lh_net_part part;
 	struct lh_wan *wan; /* borrowed; with LH_NET_NODES */
 	bool bounds_windows;
+	int64_t counted_ns;
 	struct lh_nl *home;	       /* netlink into the namespace that we came from */
 	struct lh_node_faults *before; /* per node, and the kernel: not this network's faults */
 	int home_ns_fd;

@@ -139,7 +139,7 @@ int lh_wan_timer(struct lh_wan *wan, int64_t *ret_p99_ns, struct lh_error *err)
 }
 
 int lh_wan_read(struct lh_wan *wan, struct lh_net_counter *counters, struct lh_net_faults *faults,
-		struct lh_error *err)
+		int64_t *ret_counted_ns, struct lh_error *err)
 {
 	size_t size = wan->n_nodes * wan->n_nodes * sizeof(*counters);
 	lh_cleanup_free char *path = lh_path_join(wan->run_dir, LH_WAN_COUNTERS);
@@ -154,5 +154,6 @@ int lh_wan_read(struct lh_wan *wan, struct lh_net_counter *counters, struct lh_n
 	if (fd < 0 || pread(fd, faults, sizeof(*faults), 0) != (ssize_t)sizeof(*faults) ||
 	    pread(fd, counters, size, sizeof(*faults)) != (ssize_t)size)
 		return lh_fail(err, LH_ESYS, fd < 0 ? errno : 0, "read the guest's counters");
+	*ret_counted_ns = answer.value;
 	return 0;
 }

@@ -32,9 +32,9 @@ void lh_wan_stop(struct lh_wan *wan);
 /* As lh_net_shape, in the guest. */
 int lh_wan_shape(struct lh_wan *wan, struct lh_error *err);
 
-/* As lh_net_read_counters and lh_net_read_faults at once, in the guest. */
+/* As lh_net_read_counters, lh_net_read_faults and lh_net_counted_ns at once, in the guest. */
 int lh_wan_read(struct lh_wan *wan, struct lh_net_counter *counters, struct lh_net_faults *faults,
-		struct lh_error *err);
+		int64_t *ret_counted_ns, struct lh_error *err);
 
 /* How late the guest's timers are: see fitness.h. */
 int lh_wan_timer(struct lh_wan *wan, int64_t *ret_p99_ns, struct lh_error *err);

@@ -77,11 +77,15 @@ static int write_counters(struct server *s, struct lh_error *err)
 
 static int carry_out(struct server *s, char question, int64_t *ret_value, struct lh_error *err)
 {
+	int r;
+
 	switch (question) {
 	case LH_WAN_SHAPE:
 		return lh_net_shape(s->net, err);
 	case LH_WAN_READ:
-		return write_counters(s, err);
+		r = write_counters(s, err);
+		*ret_value = lh_net_counted_ns(s->net);
+		return r;
 	case LH_WAN_TIMER:
 		return lh_fitness_timer(ret_value, err);
 	default:
