@@ -31,11 +31,17 @@ struct options {
 };
 
 static const struct option table[] = {
-	{"out", required_argument, NULL, 'o'},	 {"sample", required_argument, NULL, 'n'},
-	{"set", required_argument, NULL, 's'},	 {"seed", required_argument, NULL, 'e'},
-	{"clock", required_argument, NULL, 'c'}, {"backend", required_argument, NULL, 'b'},
-	{"nodes", required_argument, NULL, 'N'}, {"json", no_argument, NULL, 'j'},	 {"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},	 {NULL, 0, NULL, 0},
+	{"out", required_argument, NULL, 'o'},
+	{"sample", required_argument, NULL, 'n'},
+	{"set", required_argument, NULL, 's'},
+	{"seed", required_argument, NULL, 'e'},
+	{"clock", required_argument, NULL, 'c'},
+	{"backend", required_argument, NULL, 'b'},
+	{"nodes", required_argument, NULL, 'N'},
+	{"json", no_argument, NULL, 'j'},
+	{"quiet", no_argument, NULL, 'q'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
 static void print_help(void)

@@ -98,13 +98,13 @@ static int write_run_json(const struct run *run, const char *status, struct lh_e
 {
 	const struct lh_scenario *sc = run->ex->scenario;
 	lh_cleanup_free char *path = lh_path_join(run->dir, "run.json");
-	lh_cleanup_json json_t *doc =
-		json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O}", "format", "longhaul-run/1",
-			  "version", PACKAGE_VERSION, "name", sc->name, "seed",
-			  (json_int_t)sc->run.seed, "clock", clock_names[sc->run.clock], "backend",
-			  backend_names[run->backend], "nodes",
-			  nodes_names[run->backend == LH_BACKEND_HOST ? LH_NODES_HOST : sc->run.nodes],
-			  "status", status, "scenario", sc->resolved);
+	lh_cleanup_json json_t *doc = json_pack(
+		"{s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O}", "format", "longhaul-run/1",
+		"version", PACKAGE_VERSION, "name", sc->name, "seed", (json_int_t)sc->run.seed,
+		"clock", clock_names[sc->run.clock], "backend", backend_names[run->backend],
+		"nodes",
+		nodes_names[run->backend == LH_BACKEND_HOST ? LH_NODES_HOST : sc->run.nodes],
+		"status", status, "scenario", sc->resolved);
 
 	if (!path || !doc)
 		return lh_fail(err, LH_ESYS, ENOMEM, "write run.json");

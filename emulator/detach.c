@@ -70,7 +70,8 @@ int lh_detach_try(struct lh_error *err)
 		return lh_fail(err, LH_EENV, errno, "open %s (as root: chmod 666 %s)", path, path);
 	if (fd < 0)
 		return lh_fail(err, LH_EENV, errno,
-			       "open %s (as root: modprobe tun; in Docker: --device %s)", path, path);
+			       "open %s (as root: modprobe tun; in Docker: --device %s)", path,
+			       path);
 	if (ioctl(fd, TUNSETIFF, &request) < 0)
 		return lh_fail(err, LH_EENV, errno,
 			       "make a TAP device (in Docker: --cap-add NET_ADMIN)");

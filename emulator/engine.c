@@ -181,9 +181,8 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 			  "longhaul-engine/1", "status", status, "message", message, "exit_status",
 			  lh_error_exit_status(why), "begin_ns", (json_int_t)e->begin_ns, "end_ns",
 			  (json_int_t)e->end_ns, "pinned", e->net ? lh_net_pinned(e->net) : NULL,
-			  "fitness", lh_fitness_to_json(&e->fitness, spec),
-			  "explained", explained_to_json(faults), "unexplained",
-			  faults_to_json(faults)),
+			  "fitness", lh_fitness_to_json(&e->fitness, spec), "explained",
+			  explained_to_json(faults), "unexplained", faults_to_json(faults)),
 		err);
 }
 

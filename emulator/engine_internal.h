@@ -20,8 +20,8 @@ struct lh_engine {
 	struct lh_wan *wan; /* NULL: the network is in this kernel */
 	struct lh_net *net;
 	struct lh_fitness fitness;
-	double peak_bps;     /* the most that any pair of nodes had in a second */
-	int64_t sampled_ns;  /* when counters were read last */
+	double peak_bps;    /* the most that any pair of nodes had in a second */
+	int64_t sampled_ns; /* when counters were read last */
 	struct lh_links links;
 	FILE *counters;
 	struct lh_net_counter *last; /* what was written last, per pair */

@@ -81,8 +81,10 @@ static int measure_rate(struct lh_net *net, const struct lh_plan *plan, double *
 int lh_fitness_measure(struct lh_net *net, const struct lh_plan *plan, struct lh_wan *wan,
 		       struct lh_fitness *ret, struct lh_error *err)
 {
-	struct lh_fitness f = {
-		.is_measured = true, .guest_timer_p99_ns = -1, .carried_bps = -1, .load_average = -1};
+	struct lh_fitness f = {.is_measured = true,
+			       .guest_timer_p99_ns = -1,
+			       .carried_bps = -1,
+			       .load_average = -1};
 	struct cpu_times before, after;
 	int r;
 
@@ -146,7 +148,8 @@ void lh_fitness_judge(struct lh_fitness *f, const struct lh_fitness_spec *spec, 
 		return;
 	f->ok = false;
 	snprintf(f->message, sizeof(f->message),
-		 "it carries %.0f Mbit/s without any limit, and %.0f Mbit/s were asked for, of which "
+		 "it carries %.0f Mbit/s without any limit, and %.0f Mbit/s were asked for, of "
+		 "which "
 		 "it must carry %g times as much (run.fitness.rate_headroom); end what else runs "
 		 "here, ask for less, or use --clock virtual",
 		 f->carried_bps / 1e6, asked_bps / 1e6, spec->rate_headroom);

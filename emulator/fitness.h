@@ -22,7 +22,7 @@ struct lh_fitness {
 	double carried_bps;	    /* by one TCP stream between two nodes, unshaped; -1: no two */
 	double asked_bps;	    /* the largest rate that was */
 	double load_average;	    /* of the last minute; -1: not known here */
-	double stolen_ratio;	    /* of the processors' time, by other machines on the same host */
+	double stolen_ratio; /* of the processors' time, by other machines on the same host */
 	bool ok;
 	char message[LH_ERROR_MESSAGE_MAX]; /* which measure failed, and what to do */
 };

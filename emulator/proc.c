@@ -63,8 +63,7 @@ uint64_t lh_proc_link_drops(const char *text)
 		line += *line == '\n';
 		/* bytes, packets, errs, drop, fifo, frame, compressed, multicast; then bytes,
 		 * packets, errs, drop of the other direction */
-		if (sscanf(line,
-			   " %31[^: ]: %*u %*u %*u %llu %*u %*u %*u %*u %*u %*u %*u %llu",
+		if (sscanf(line, " %31[^: ]: %*u %*u %*u %llu %*u %*u %*u %*u %*u %*u %*u %llu",
 			   name, &received, &sent) == 3 &&
 		    strcmp(name, "lo") != 0)
 			sum += received + sent;

@@ -126,11 +126,12 @@ static int set_congestion_control(json_t *pinned, const char *machine, const cha
 	if (write_setting(pinned, machine, "net/ipv4/tcp_congestion_control", name, &ignored) == 0)
 		return 0;
 	lh_sysctl_read("net/ipv4/tcp_allowed_congestion_control", has, sizeof(has), &ignored);
-	return lh_fail(err, LH_EENV, 0,
-		       "this kernel lets nodes have no congestion control '%s', but: %s (as root: "
-		       "modprobe tcp_%s; sysctl net.ipv4.tcp_allowed_congestion_control='%s %s'; or "
-		       "--set machines.%s.tcp.congestion_control=NAME)",
-		       name, has, name, has, name, machine);
+	return lh_fail(
+		err, LH_EENV, 0,
+		"this kernel lets nodes have no congestion control '%s', but: %s (as root: "
+		"modprobe tcp_%s; sysctl net.ipv4.tcp_allowed_congestion_control='%s %s'; or "
+		"--set machines.%s.tcp.congestion_control=NAME)",
+		name, has, name, has, name, machine);
 }
 
 int lh_settings_node(const struct lh_plan *plan, size_t i, json_t *pinned, struct lh_error *err)

@@ -30,7 +30,7 @@ enum {
 
 static const double alpha_all = 0.001;
 static const int64_t real_budget_ns = INT64_C(10000000000); /* of one group of trains */
-static const double losses_wanted = 300; /* or bursts of them */
+static const double losses_wanted = 300;		    /* or bursts of them */
 
 void lh_verdict_done(struct lh_verdict *v)
 {
@@ -191,7 +191,8 @@ static int run_timer(struct lh_verify *v, struct lh_error *err)
 				    .to_node = -1,
 				    .p = -1,
 				    .n = LH_FITNESS_SLEEPS,
-				    .tolerance = limit_ns ? (double)limit_ns / LH_NS_PER_MS : INFINITY};
+				    .tolerance =
+					    limit_ns ? (double)limit_ns / LH_NS_PER_MS : INFINITY};
 	int64_t p99_ns;
 	int r = lh_fitness_timer(&p99_ns, err);
 

@@ -82,11 +82,9 @@ int lh_wan_start(const struct lh_wan_request *request, const char *run_dir, size
 	int r;
 
 	if (wan)
-		*wan = (struct lh_wan){.line_fd = -1,
-				       .n_nodes = n_nodes,
-				       .run_dir = strdup(run_dir)};
-	if (!wan || !wan->run_dir ||
-	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+		*wan = (struct lh_wan){
+			.line_fd = -1, .n_nodes = n_nodes, .run_dir = strdup(run_dir)};
+	if (!wan || !wan->run_dir || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
 		lh_wan_stop(wan);
 		return lh_fail(err, LH_ESYS, errno, "open a line to the guest");
 	}

@@ -408,7 +408,10 @@ static void check_prices(const struct lh_scenario *sc, const int64_t *count, str
 static void check_run(const struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_yaml *run = lh_yaml_get(sc->tree, "run");
+	int64_t n_nodes = 0;
 
+	for (size_t i = 0; i < sc->n_node_specs; i++)
+		n_nodes += sc->node_specs[i].count;
 	if (run && sc->run.backend == LH_BACKEND_HOST && sc->run.clock == LH_CLOCK_VIRTUAL)
 		lh_diag_add(diag, run->pos, "run.backend",
 			    "the host's kernel has no virtual clock; use `clock: real`, or backend "
@@ -417,10 +420,10 @@ static void check_run(const struct lh_scenario *sc, struct lh_diag *diag)
 		lh_diag_add(diag, run->pos, "run.nodes",
 			    "nodes on the host live by its clock; expected `clock: real` with "
 			    "`nodes: host`");
-	if (run && sc->run.nodes == LH_NODES_HOST && sc->n_nodes > LH_HOST_NODES_MAX)
+	if (run && sc->run.nodes == LH_NODES_HOST && n_nodes > LH_HOST_NODES_MAX)
 		lh_diag_add(diag, run->pos, "run.nodes",
-			    "%zu nodes; expected at most %d with `nodes: host`", sc->n_nodes,
-			    LH_HOST_NODES_MAX);
+			    "%lld nodes; expected at most %d with `nodes: host`",
+			    (long long)n_nodes, LH_HOST_NODES_MAX);
 }
 
 /* Names become file names, CSV fields and host names. */

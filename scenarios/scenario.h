@@ -19,7 +19,9 @@ enum lh_clock { LH_CLOCK_VIRTUAL, LH_CLOCK_REAL };
 enum lh_backend { LH_BACKEND_AUTO, LH_BACKEND_HOST, LH_BACKEND_GUEST };
 enum lh_nodes { LH_NODES_GUEST, LH_NODES_HOST };
 
-enum { LH_HOST_NODES_MAX = 64 }; /* with LH_NODES_HOST: a guest is told so many on its command line */
+enum {
+	LH_HOST_NODES_MAX = 64
+}; /* with LH_NODES_HOST: a guest is told so many on its command line */
 enum lh_segments { LH_SEGMENTS_MTU, LH_SEGMENTS_COARSE };
 enum lh_probe { LH_PROBE_SHORT, LH_PROBE_FULL, LH_PROBE_NONE };
 enum lh_vm_pricing { LH_VM_SPOT, LH_VM_ON_DEMAND };
