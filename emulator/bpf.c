@@ -285,7 +285,8 @@ static void emit_count_ack(struct program *p, const struct lh_bpf *b, const stru
 }
 
 /* On the way out of a port: the class of the sender; 0 (no class) for anything but our IPv4. */
-static int load_classifier(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
+int lh_bpf_classifier_open(const struct lh_bpf *b, const struct lh_plan *plan, size_t first,
+			   size_t n, int *ret_fd, struct lh_error *err)
 {
 	struct program p = {.n = 0};
 	struct label end = {.n_jumps = 0}, classify = {.n_jumps = 0};
@@ -296,6 +297,12 @@ static int load_classifier(struct lh_bpf *b, const struct lh_plan *plan, struct 
 	emit_node_index(&p, R7, plan, &end);
 	emit(&p, LOAD_W(R8, FP, IP_SLOT + 16));
 	emit_node_index(&p, R8, plan, &end);
+	if (n < plan->n_nodes) {
+		/* senders before the first become large numbers */
+		emit(&p, MOV_REG(R2, R7));
+		emit(&p, ADD_IMM(R2, -(int32_t)first));
+		emit_jump(&p, JUMP_GE(R2, (int32_t)n), &classify);
+	}
 	emit_count_ack(&p, b, plan, &classify);
 	place(&p, &classify);
 	emit(&p, MOV_REG(R0, R7));
@@ -304,7 +311,7 @@ static int load_classifier(struct lh_bpf *b, const struct lh_plan *plan, struct 
 	place(&p, &end);
 	emit(&p, MOV_IMM(R0, 0));
 	emit(&p, EXIT);
-	return prog_load(BPF_PROG_TYPE_SCHED_CLS, 0, &p, "lh_classify", &b->classify_prog_fd, err);
+	return prog_load(BPF_PROG_TYPE_SCHED_CLS, 0, &p, "lh_classify", ret_fd, err);
 }
 
 static int fill_windows(const struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
@@ -329,7 +336,7 @@ int lh_bpf_open(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *e
 	int r = map_new(sizeof(struct lh_ack_count), pairs, &b->acks_map_fd, err);
 
 	if (r == 0)
-		r = load_classifier(b, plan, err);
+		r = lh_bpf_classifier_open(b, plan, 0, plan->n_nodes, &b->classify_prog_fd, err);
 	return r < 0 ? r : lh_bpf_open_windows(b, plan, err);
 }
 

@@ -47,6 +47,13 @@ bool lh_bpf_has_windows(const struct lh_plan *plan);
  * owns *ret_fd. */
 int lh_bpf_load_redirect(int ifindex, int *ret_fd, struct lh_error *err);
 
+/*
+ * Another classifier: it counts acknowledgements of the senders first .. first + n - 1 only, so
+ * that a packet that passes several ports is counted once. The caller closes *ret_fd.
+ */
+int lh_bpf_classifier_open(const struct lh_bpf *bpf, const struct lh_plan *plan, size_t first,
+			   size_t n, int *ret_fd, struct lh_error *err);
+
 /* Binds the window program to the cgroup (v2) folder: it then holds for all sockets made
  * by processes in it. */
 int lh_bpf_attach_windows(const struct lh_bpf *bpf, const char *cgroup_path, struct lh_error *err);

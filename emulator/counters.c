@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a running network: what was set, what it passed on, what it lost. See network.h. */
-#include <inttypes.h>
+#include <errno.h>
 #include <linux/pkt_sched.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,178 +19,102 @@
 
 enum { PROC_FILE_MAX_BYTES = 1 << 20, LOSS_SDS = 6 };
 
-/* The node behind a port of the router, or -1. */
-static long node_of_port(const struct lh_net *net, int ifindex)
+static bool is_same(const struct lh_device *a, size_t router, int ifindex)
 {
-	for (size_t i = 0; i < net->plan->n_nodes; i++)
-		if (net->port_ifindex[i] == ifindex)
-			return (long)i;
-	return -1;
+	return a->ifindex == ifindex && a->router == router;
 }
 
-/* The pair that a netem of the router serves; false where it is none of ours. */
-static bool pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s,
+/* The pair whose netem (with LH_NETEM_FIRST) or bottleneck (LH_STAGE_FIRST) a qdisc of a router
+ * is; false where it is none. */
+static bool pair_of(const struct lh_net *net, const struct lh_device *devices,
+		    const struct lh_qdisc_state *s, size_t router, uint32_t first, size_t *ret_from,
+		    size_t *ret_to)
+{
+	long from = (long)(TC_H_MAJ(s->handle) >> 16) - (long)first;
+
+	if (from < 0 || (size_t)from >= net->plan->n_nodes)
+		return false;
+	for (size_t to = 0; to < net->plan->n_nodes; to++)
+		if (is_same(&devices[to], router, s->ifindex)) {
+			*ret_from = (size_t)from;
+			*ret_to = to;
+			return true;
+		}
+	return false;
+}
+
+bool lh_net_pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
 			  size_t *ret_from, size_t *ret_to)
 {
-	long to = node_of_port(net, s->ifindex);
-	long from = (long)(TC_H_MAJ(s->handle) >> 16) - LH_NETEM_FIRST;
-
-	if (strcmp(s->kind, "netem") != 0 || to < 0 || from < 0 ||
-	    (size_t)from >= net->plan->n_nodes)
-		return false;
-	*ret_from = (size_t)from;
-	*ret_to = (size_t)to;
-	return true;
+	return strcmp(s->kind, "netem") == 0 &&
+	       (pair_of(net, net->ports, s, router, LH_NETEM_FIRST, ret_from, ret_to) ||
+		pair_of(net, net->lines, s, router, LH_NETEM_FIRST, ret_from, ret_to));
 }
 
-struct read_back {
-	struct lh_net *net;
-	size_t n_netem;
-	size_t node; /* whose class or tbf is being read */
-	size_t n_seen;
-};
-
-static int compare_randomness(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from,
-			      size_t to, struct lh_error *err)
+bool lh_net_pair_of_stage(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
+			  size_t *ret_from, size_t *ret_to)
 {
-	const struct lh_plan_path *p = lh_plan_path_at(net->plan, from, to);
-	const struct lh_plan_chances *held = &s->chances, *asked = &p->chances;
-
-	/* before Linux 6.6 the kernel takes a seed and forgets it: it does not say one then */
-	if (held->loss == asked->loss && held->burst_in == asked->burst_in &&
-	    held->burst_out == asked->burst_out && held->duplicate == asked->duplicate &&
-	    held->corrupt == asked->corrupt && held->reorder == asked->reorder &&
-	    s->gap == (asked->reorder ? 1 : 0) && !s->good_loss && !s->bad_pass &&
-	    (!p->seed || s->seed == p->seed || (!s->seed && !net->owns_kernel)))
-		return 0;
-	return lh_fail(err, LH_ESYS, 0,
-		       "netem from %s to %s holds chances of %" PRIu32 ", %" PRIu32 " and %" PRIu32
-		       ", %" PRIu32 ", %" PRIu32 ", %" PRIu32 " in 2^32 (loss, bursts, duplicate, "
-		       "corrupt, reorder) and the seed %" PRIu64 "; asked for %" PRIu32 ", %" PRIu32
-		       " and %" PRIu32 ", %" PRIu32 ", %" PRIu32 ", %" PRIu32 ", %" PRIu64,
-		       net->plan->nodes[from].name, net->plan->nodes[to].name, held->loss,
-		       held->burst_in, held->burst_out, held->duplicate, held->corrupt,
-		       held->reorder, s->seed, asked->loss, asked->burst_in, asked->burst_out,
-		       asked->duplicate, asked->corrupt, asked->reorder, p->seed);
-}
-
-static int compare_netem(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
-{
-	struct read_back *rb = context;
-	const struct lh_plan_path *p;
-	size_t from, to;
-
-	if (!pair_of_netem(rb->net, s, &from, &to))
-		return 0;
-	rb->n_netem++;
-	p = lh_plan_path_at(rb->net->plan, from, to);
-	if (s->delay_ns == p->delay_ns && s->jitter_ns == (p->jitter ? p->jitter->sigma_ns : 0) &&
-	    s->limit == p->limit_pkts && s->rate_bytes_per_s == lh_rate_to_kernel(p->bandwidth_bps))
-		return compare_randomness(rb->net, s, from, to, err);
-	return lh_fail(err, LH_ESYS, 0,
-		       "netem from %s to %s holds %" PRId64 " ns, %" PRId64 " B/s, %" PRIu32
-		       " packets; asked for %" PRId64 ", %" PRId64 ", %" PRIu32,
-		       rb->net->plan->nodes[from].name, rb->net->plan->nodes[to].name, s->delay_ns,
-		       s->rate_bytes_per_s, s->limit, p->delay_ns,
-		       lh_rate_to_kernel(p->bandwidth_bps), p->limit_pkts);
-}
-
-static int compare_class(const struct lh_class_state *s, void *context, struct lh_error *err)
-{
-	struct read_back *rb = context;
-	int64_t ceil = lh_rate_to_kernel(rb->net->plan->nodes[rb->node].nic_down_bps);
-
-	rb->n_seen++;
-	if (s->ceil_bytes_per_s == ceil)
-		return 0;
-	return lh_fail(err, LH_ESYS, 0,
-		       "htb class %x of %s holds %" PRId64 " B/s; asked for %" PRId64, s->minor,
-		       rb->net->plan->nodes[rb->node].name, s->ceil_bytes_per_s, ceil);
-}
-
-static int compare_tbf(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
-{
-	struct read_back *rb = context;
-	const struct lh_plan_node *n = &rb->net->plan->nodes[rb->node];
-
-	if (strcmp(s->kind, "tbf") != 0)
-		return 0;
-	rb->n_seen++;
-	if (s->rate_bytes_per_s == lh_rate_to_kernel(n->nic_up_bps) &&
-	    s->limit == n->nic_limit_bytes)
-		return 0;
-	return lh_fail(err, LH_ESYS, 0, "tbf of %s holds %" PRId64 " B/s; asked for %" PRId64,
-		       n->name, s->rate_bytes_per_s, lh_rate_to_kernel(n->nic_up_bps));
-}
-
-static int read_back_node(struct read_back *rb, struct lh_error *err)
-{
-	struct lh_nl *nl = NULL;
-	int r = lh_net_enter(rb->net, rb->node, err);
-
-	rb->n_seen = 0;
-	if (r == 0)
-		r = lh_nl_open(&nl, err);
-	if (r == 0)
-		r = lh_qdisc_dump(nl, compare_tbf, rb, err);
-	lh_nl_close(nl);
-	if (r == 0 && rb->n_seen != 1)
-		r = lh_fail(err, LH_ESYS, 0, "node %s has %zu tbf; asked for 1",
-			    rb->net->plan->nodes[rb->node].name, rb->n_seen);
-	return r;
-}
-
-int lh_net_read_back(struct lh_net *net, struct lh_error *err)
-{
-	size_t n = net->plan->n_nodes;
-	struct read_back rb = {.net = net};
-	int r = lh_qdisc_dump(net->router, compare_netem, &rb, err);
-
-	if (r == 0 && rb.n_netem != n * (n - 1))
-		r = lh_fail(err, LH_ESYS, 0, "the router holds %zu netem; asked for %zu",
-			    rb.n_netem, n * (n - 1));
-	for (rb.node = 0; rb.node < n && r == 0; rb.node++) {
-		rb.n_seen = 0;
-		r = lh_class_dump(net->router, net->port_ifindex[rb.node], compare_class, &rb, err);
-		if (r == 0 && n > 1 && rb.n_seen != n)
-			r = lh_fail(err, LH_ESYS, 0,
-				    "the port of %s has %zu classes; asked for %zu",
-				    net->plan->nodes[rb.node].name, rb.n_seen, n);
-		if (r == 0)
-			r = read_back_node(&rb, err);
-	}
-	return r;
+	return strcmp(s->kind, "tbf") == 0 &&
+	       pair_of(net, net->stages, s, router, LH_STAGE_FIRST, ret_from, ret_to);
 }
 
 struct sample {
 	struct lh_net *net;
+	size_t router;
 	struct lh_net_counter *counters;
+	struct lh_site_counter *links; /* up and down of each access, in turn */
 	uint64_t unclassified;
 };
+
+/* The link of a site that a qdisc is, or NULL. */
+static struct lh_site_counter *link_of(const struct sample *sample, const struct lh_qdisc_state *s)
+{
+	const struct lh_net *net = sample->net;
+
+	if (strcmp(s->kind, "tbf") != 0 || TC_H_MAJ(s->handle) >> 16 != LH_LINK_MAJOR)
+		return NULL;
+	for (size_t i = 0; i < net->plan->n_accesses; i++) {
+		if (is_same(&net->ups[i], sample->router, s->ifindex))
+			return &sample->links[2 * i];
+		if (is_same(&net->downs[i], sample->router, s->ifindex))
+			return &sample->links[2 * i + 1];
+	}
+	return NULL;
+}
 
 static int sample_qdisc(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
 {
 	struct sample *sample = context;
-	struct lh_net_counter *c;
-	size_t from, to;
+	struct lh_site_counter *link = link_of(sample, s);
+	size_t n = sample->net->plan->n_nodes, from, to;
 
 	(void)err;
 	if (strcmp(s->kind, "htb") == 0)
 		sample->unclassified += s->direct_pkts;
-	if (!pair_of_netem(sample->net, s, &from, &to))
-		return 0;
-	c = &sample->counters[from * sample->net->plan->n_nodes + to];
-	c->wire_bytes = s->bytes;
-	c->wire_packets = s->packets;
-	c->dropped_packets = s->drops;
+	if (link)
+		*link = (struct lh_site_counter){s->bytes, s->packets, s->drops};
+	if (lh_net_pair_of_stage(sample->net, s, sample->router, &from, &to))
+		sample->counters[from * n + to].dropped_packets += s->drops;
+	if (lh_net_pair_of_netem(sample->net, s, sample->router, &from, &to)) {
+		sample->counters[from * n + to].wire_bytes = s->bytes;
+		sample->counters[from * n + to].wire_packets = s->packets;
+		sample->counters[from * n + to].dropped_packets += s->drops;
+	}
 	return 0;
 }
 
 static int read_sample(struct sample *sample, struct lh_error *err)
 {
 	const struct lh_plan *plan = sample->net->plan;
-	int r = lh_qdisc_dump(sample->net->router, sample_qdisc, sample, err);
+	size_t n = plan->n_nodes;
+	int r = 0;
 
+	memset(sample->counters, 0, n * n * sizeof(*sample->counters));
+	for (size_t i = 0; i < sample->net->n_routers && r == 0; i++) {
+		sample->router = i;
+		if (sample->net->routers[i].nl)
+			r = lh_qdisc_dump(sample->net->routers[i].nl, sample_qdisc, sample, err);
+	}
 	for (size_t from = 0; from < plan->n_nodes && r == 0; from++)
 		for (size_t to = 0; to < plan->n_nodes && r == 0; to++) {
 			struct lh_net_counter *c = &sample->counters[from * plan->n_nodes + to];
@@ -205,17 +129,40 @@ static int read_sample(struct sample *sample, struct lh_error *err)
 	return r;
 }
 
+/* Reads all that the network's own kernel counts, there or here. */
+static int read_all(struct lh_net *net, struct lh_net_counter *counters,
+		    struct lh_site_counter *links, struct lh_net_faults *f, struct lh_error *err)
+{
+	struct sample sample = {.net = net, .counters = counters, .links = links};
+	int64_t begin_ns = lh_now_ns();
+	int r;
+
+	if (net->wan)
+		return lh_wan_read(net->wan, counters, links, f, &net->counted_ns, err);
+	r = read_sample(&sample, err);
+	net->counted_ns = (begin_ns + lh_now_ns()) / 2;
+	f->unclassified_packets = sample.unclassified;
+	return r;
+}
+
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err)
 {
-	struct sample sample = {.net = net, .counters = counters};
+	lh_cleanup_free struct lh_site_counter *links =
+		calloc(2 * net->plan->n_accesses + 1, sizeof(*links));
 	struct lh_net_faults ignored;
-	int64_t begin_ns = lh_now_ns();
-	int r = net->wan ? lh_wan_read(net->wan, counters, &ignored, &net->counted_ns, err)
-			 : read_sample(&sample, err);
 
-	if (!net->wan)
-		net->counted_ns = (begin_ns + lh_now_ns()) / 2;
-	return r;
+	return links ? read_all(net, counters, links, &ignored, err)
+		     : lh_fail(err, LH_ESYS, ENOMEM, "read the counters");
+}
+
+int lh_net_read_site_links(struct lh_net *net, struct lh_site_counter *links, struct lh_error *err)
+{
+	size_t n = net->plan->n_nodes;
+	lh_cleanup_free struct lh_net_counter *counters = calloc(n * n, sizeof(*counters));
+	struct lh_net_faults ignored;
+
+	return counters ? read_all(net, counters, links, &ignored, err)
+			: lh_fail(err, LH_ESYS, ENOMEM, "read the counters");
 }
 
 int64_t lh_net_counted_ns(const struct lh_net *net)
@@ -233,7 +180,8 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 	for (size_t j = 0; j < plan->n_nodes; j++) {
 		if (i == j)
 			continue;
-		if (lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||
+		if (lh_plan_shares_link(plan, i, j) || lh_plan_shares_link(plan, j, i) ||
+		    lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||
 		    lh_plan_rtt_ns(plan, i, j) >= LH_TCP_RTO_MAX_NS ||
 		    lh_plan_is_rough(lh_plan_path_at(plan, i, j)) ||
 		    lh_plan_is_rough(lh_plan_path_at(plan, j, i)) ||
@@ -351,37 +299,26 @@ static void sort_drops(const struct lh_plan *plan, size_t from, size_t to,
 		f->qdisc_drops += c->dropped_packets - lost;
 }
 
-/* What the network's own kernel sees. */
-static int read_network_faults(struct lh_net *net, struct lh_net_counter *counters,
-			       struct lh_net_faults *f, struct lh_error *err)
-{
-	size_t n = net->plan->n_nodes;
-	struct sample sample = {.net = net, .counters = counters};
-	int64_t ignored;
-	int r = net->wan ? lh_wan_read(net->wan, counters, f, &ignored, err)
-			 : read_sample(&sample, err);
-
-	if (r < 0 || net->wan)
-		return r;
-	for (size_t i = 0; i < n * n; i++)
-		if (i / n != i % n)
-			sort_drops(net->plan, i / n, i % n, &counters[i], f);
-	f->unclassified_packets = sample.unclassified;
-	return 0;
-}
-
 int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, struct lh_error *err)
 {
 	size_t n = net->plan->n_nodes;
 	lh_cleanup_free struct lh_net_counter *counters = calloc(n * n, sizeof(*counters));
+	lh_cleanup_free struct lh_site_counter *links =
+		calloc(2 * net->plan->n_accesses + 1, sizeof(*links));
 	struct lh_net_faults f = {0};
 	struct lh_error ignored;
 	uint64_t softnet = 0;
-	int r = counters ? read_network_faults(net, counters, &f, err)
-			 : lh_fail(err, LH_ESYS, 0, "out of memory");
+	int r = counters && links ? read_all(net, counters, links, &f, err)
+				  : lh_fail(err, LH_ESYS, ENOMEM, "read the counters");
 
-	if (r == 0)
-		r = read_softnet(&softnet, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n * n && !net->wan; i++)
+		if (i / n != i % n)
+			sort_drops(net->plan, i / n, i % n, &counters[i], &f);
+	for (size_t i = 0; i < 2 * net->plan->n_accesses && !net->wan; i++)
+		f.path_drops += links[i].dropped_packets;
+	r = read_softnet(&softnet, err);
 	f.softnet_drops += softnet - net->before[n].softnet_drops;
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = add_node_faults(net, counters, i, &f, err);

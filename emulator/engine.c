@@ -150,6 +150,38 @@ static json_t *faults_to_json(const struct lh_net_faults *f)
 			 (json_int_t)f->softnet_drops, "link_drops", (json_int_t)f->link_drops);
 }
 
+static json_t *site_counter_to_json(const struct lh_site_counter *c)
+{
+	return json_pack("{s:I, s:I, s:I}", "wire_bytes", (json_int_t)c->wire_bytes, "wire_packets",
+			 (json_int_t)c->wire_packets, "dropped_packets",
+			 (json_int_t)c->dropped_packets);
+}
+
+/* What the links that sites share have passed on: a list, empty where there are none. */
+static json_t *site_links_to_json(struct lh_engine *e)
+{
+	size_t n = e->net ? e->plan->n_accesses : 0;
+	lh_cleanup_free struct lh_site_counter *links = calloc(2 * n + 1, sizeof(*links));
+	struct lh_error ignored;
+	json_t *doc = json_array();
+
+	if (!links || !n || lh_net_read_site_links(e->net, links, &ignored) < 0)
+		return doc;
+	for (size_t i = 0; i < n; i++) {
+		const struct lh_plan_access *access = &e->plan->accesses[i];
+		json_t *link = access->site ? json_pack("{s:s}", "site", access->site->name) : NULL;
+
+		if (!link)
+			continue;
+		if (access->up.bandwidth_bps)
+			json_object_set_new(link, "up", site_counter_to_json(&links[2 * i]));
+		if (access->down.bandwidth_bps)
+			json_object_set_new(link, "down", site_counter_to_json(&links[2 * i + 1]));
+		json_array_append_new(doc, link);
+	}
+	return doc;
+}
+
 /* Writes engine.json: the last thing of a run. */
 static int write_verdict(struct lh_engine *e, int result, const struct lh_error *why,
 			 const struct lh_net_faults *faults, struct lh_error *err)
@@ -177,12 +209,13 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 	}
 	return lh_engine_write_json(
 		e, "engine.json",
-		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o*, s:o, s:o}", "format",
+		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o*, s:o, s:o, s:o}", "format",
 			  "longhaul-engine/1", "status", status, "message", message, "exit_status",
 			  lh_error_exit_status(why), "begin_ns", (json_int_t)e->begin_ns, "end_ns",
 			  (json_int_t)e->end_ns, "pinned", e->net ? lh_net_pinned(e->net) : NULL,
 			  "fitness", lh_fitness_to_json(&e->fitness, spec), "explained",
-			  explained_to_json(faults), "unexplained", faults_to_json(faults)),
+			  explained_to_json(faults), "unexplained", faults_to_json(faults),
+			  "site_links", site_links_to_json(e)),
 		err);
 }
 
@@ -210,8 +243,7 @@ static int start_wan(struct lh_engine *e, struct lh_error *err)
 
 	/* a change of rights takes this back */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return r < 0 ? r
-		     : lh_wan_start(e->req->wan, e->req->run_dir, e->plan->n_nodes, &e->wan, err);
+	return r < 0 ? r : lh_wan_start(e->req->wan, e->req->run_dir, e->plan, &e->wan, err);
 }
 
 static int build_network(struct lh_engine *e, struct lh_error *err)

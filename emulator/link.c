@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/fib_rules.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -19,7 +20,7 @@
 #include "core/cleanup.h"
 #include "emulator/plan.h"
 
-enum { LINK_PAUSE_NS = 10000000, LINK_PAUSES = 1000 };
+enum { LINK_PAUSE_NS = 10000000, LINK_PAUSES = 1000, RULE_PRIORITY = 100 };
 
 /* The attributes that both ends of a veth pair have. */
 static int put_end(struct nl_msg *msg, const char *name, const uint8_t mac[6], uint32_t mtu_bytes)
@@ -118,46 +119,67 @@ int lh_address_add(struct lh_nl *nl, int ifindex, uint32_t address, struct lh_er
 	return lh_nl_request(nl, msg, what, err);
 }
 
-static int put_route(struct nl_msg *msg, int ifindex, uint32_t prefix, uint32_t gateway,
-		     uint32_t source, uint32_t initial_window)
+static int put_route(struct nl_msg *msg, int ifindex, const struct lh_route *route)
 {
 	struct nlattr *metrics;
 
 	if (nla_put_u32(msg, RTA_OIF, (uint32_t)ifindex) < 0 ||
-	    nla_put_u32(msg, RTA_DST, htonl(prefix)) < 0)
+	    nla_put_u32(msg, RTA_DST, htonl(route->prefix)) < 0)
 		return -1;
-	if (gateway && nla_put_u32(msg, RTA_GATEWAY, htonl(gateway)) < 0)
+	if (route->table && nla_put_u32(msg, RTA_TABLE, route->table) < 0)
 		return -1;
-	if (source && nla_put_u32(msg, RTA_PREFSRC, htonl(source)) < 0)
+	if (route->gateway && nla_put_u32(msg, RTA_GATEWAY, htonl(route->gateway)) < 0)
 		return -1;
-	if (!initial_window)
+	if (route->source && nla_put_u32(msg, RTA_PREFSRC, htonl(route->source)) < 0)
+		return -1;
+	if (!route->initial_window)
 		return 0;
 	metrics = nla_nest_start(msg, RTA_METRICS);
-	if (!metrics || nla_put_u32(msg, RTAX_INITCWND, initial_window) < 0)
+	if (!metrics || nla_put_u32(msg, RTAX_INITCWND, route->initial_window) < 0)
 		return -1;
 	nla_nest_end(msg, metrics);
 	return 0;
 }
 
-int lh_route_add(struct lh_nl *nl, int ifindex, uint32_t prefix, int prefix_len, uint32_t gateway,
-		 uint32_t source, uint32_t initial_window, struct lh_error *err)
+int lh_route_add(struct lh_nl *nl, int ifindex, const struct lh_route *route, struct lh_error *err)
 {
 	struct rtmsg header = {
 		.rtm_family = AF_INET,
-		.rtm_dst_len = (unsigned char)prefix_len,
-		.rtm_table = RT_TABLE_MAIN,
+		.rtm_dst_len = (unsigned char)route->prefix_len,
+		.rtm_table = route->table ? RT_TABLE_UNSPEC : RT_TABLE_MAIN,
 		.rtm_protocol = RTPROT_STATIC,
-		.rtm_scope = gateway ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK,
+		.rtm_scope = route->gateway ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK,
 		.rtm_type = RTN_UNICAST,
-		.rtm_flags = gateway ? RTNH_F_ONLINK : 0,
+		.rtm_flags = route->gateway ? RTNH_F_ONLINK : 0,
 	};
 	struct nl_msg *msg =
 		lh_nl_new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
 	char what[64], text[16];
 
 	snprintf(what, sizeof(what), "add the route to %s/%d",
-		 lh_address_format(prefix, text, sizeof(text)), prefix_len);
-	if (msg && put_route(msg, ifindex, prefix, gateway, source, initial_window) < 0) {
+		 lh_address_format(route->prefix, text, sizeof(text)), route->prefix_len);
+	if (msg && put_route(msg, ifindex, route) < 0) {
+		nlmsg_free(msg);
+		msg = NULL;
+	}
+	return lh_nl_request(nl, msg, what, err);
+}
+
+int lh_rule_add(struct lh_nl *nl, const char *link, uint32_t table, struct lh_error *err)
+{
+	struct fib_rule_hdr header = {
+		.family = AF_INET,
+		.table = RT_TABLE_UNSPEC,
+		.action = FR_ACT_TO_TBL,
+	};
+	struct nl_msg *msg =
+		lh_nl_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
+	char what[64];
+
+	snprintf(what, sizeof(what), "add the rule for what comes from %s", link);
+	if (msg &&
+	    (nla_put_string(msg, FRA_IIFNAME, link) < 0 || nla_put_u32(msg, FRA_TABLE, table) < 0 ||
+	     nla_put_u32(msg, FRA_PRIORITY, RULE_PRIORITY) < 0)) {
 		nlmsg_free(msg);
 		msg = NULL;
 	}

@@ -26,12 +26,20 @@ int lh_link_wait(struct lh_nl *nl, int ifindex, const char *name, struct lh_erro
 /* Gives a link the address with a /32 prefix (IPv4, host byte order). */
 int lh_address_add(struct lh_nl *nl, int ifindex, uint32_t address, struct lh_error *err);
 
-/*
- * Routes prefix/prefix_len out of a link: through gateway (on the link, however it is
- * addressed), or directly where gateway is 0. source 0: none. initial_window 0: the kernel's.
- */
-int lh_route_add(struct lh_nl *nl, int ifindex, uint32_t prefix, int prefix_len, uint32_t gateway,
-		 uint32_t source, uint32_t initial_window, struct lh_error *err);
+struct lh_route {
+	uint32_t prefix;
+	int prefix_len;
+	uint32_t gateway;	 /* on the link, however it is addressed; 0: directly */
+	uint32_t source;	 /* 0: none */
+	uint32_t initial_window; /* segments; 0: the kernel's */
+	uint32_t table;		 /* 0: the main one */
+};
+
+/* Routes out of a link. */
+int lh_route_add(struct lh_nl *nl, int ifindex, const struct lh_route *route, struct lh_error *err);
+
+/* Routes what comes in on a link by a table of its own first. */
+int lh_rule_add(struct lh_nl *nl, const char *link, uint32_t table, struct lh_error *err);
 
 /* Sets a permanent neighbour, so that no ARP is spoken. */
 int lh_neighbour_add(struct lh_nl *nl, int ifindex, uint32_t address, const uint8_t mac[6],

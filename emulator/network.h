@@ -59,6 +59,16 @@ int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, st
 /* When that was last, by the clock of the kernel that counted. */
 int64_t lh_net_counted_ns(const struct lh_net *net);
 
+/* What a link that the nodes of a site share has passed on. */
+struct lh_site_counter {
+	uint64_t wire_bytes;
+	uint64_t wire_packets;
+	uint64_t dropped_packets;
+};
+
+/* Reads links[2 i] (up) and links[2 i + 1] (down) for every access i of the plan. */
+int lh_net_read_site_links(struct lh_net *net, struct lh_site_counter *links, struct lh_error *err);
+
 /*
  * What a network must not show but where its paths explain it, summed over all namespaces.
  * The path_ numbers are explained: by a queue that overflowed or that can more than double a

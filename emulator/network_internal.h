@@ -6,6 +6,21 @@
 #include "emulator/bpf.h"
 #include "emulator/network.h"
 #include "emulator/nl.h"
+#include "emulator/qdisc.h"
+
+/* Routers: one where nodes have no access of their own; network_build.c has the layout. */
+enum { LH_ROUTER_WAN, LH_ROUTER_LINE, LH_ROUTER_GATE, LH_ROUTER_ACCESS /* and those after it */ };
+
+struct lh_router {
+	int ns_fd;	  /* -1: there is none */
+	struct lh_nl *nl; /* into its namespace */
+};
+
+/* A link of a router. */
+struct lh_device {
+	size_t router;
+	int ifindex; /* 0: there is none */
+};
 
 /* What TCP and the links of one node have counted. */
 struct lh_node_faults {
@@ -26,17 +41,41 @@ struct lh_net {
 	struct lh_nl *home;	       /* netlink into the namespace that we came from */
 	struct lh_node_faults *before; /* per node, and the kernel: not this network's faults */
 	int home_ns_fd;
-	int router_ns_fd;
-	struct lh_nl *router; /* netlink into the router's namespace */
+	struct lh_router *routers;
+	size_t n_routers;
 	int *node_ns_fds;
-	int *port_ifindex; /* of the router's link to node i */
+	struct lh_device *ports;  /* to node i */
+	struct lh_device *lines;  /* where what goes to node i from outside its access is delayed */
+	struct lh_device *stages; /* and where it waits at bottlenecks before */
+	struct lh_device *ups;	  /* out of access i */
+	struct lh_device *downs;  /* into access i */
 	struct lh_bpf bpf;
 	char *cgroup; /* folder; see cgroup.h */
 	json_t *pinned;
 };
 
+/* Builds routers, links and routes. On return the calling thread is in some namespace. */
+int lh_net_build(struct lh_net *net, struct lh_error *err);
+
+/* Adds rates, queues and delays to what was built. On return the calling thread is in some
+ * namespace. */
+int lh_net_add_queues(struct lh_net *net, struct lh_error *err);
+
 /* What has been counted so far is no fault of the network. */
 int lh_net_forget_faults(struct lh_net *net, struct lh_error *err);
+
+/* Whether the netem of a pair is at the port to its receiver; otherwise it is on a line. */
+bool lh_net_is_at_port(const struct lh_plan *plan, size_t from, size_t to);
+
+/* The pair that a netem of a router delays, or whose bottleneck a tbf of a router is; false where
+ * the qdisc is neither. */
+bool lh_net_pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
+			  size_t *ret_from, size_t *ret_to);
+bool lh_net_pair_of_stage(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
+			  size_t *ret_from, size_t *ret_to);
+
+/* Rate of a link that limits nothing, bit/s. */
+#define LH_UNLIMITED_BPS INT64_C(1000000000000)
 
 /* Compares every qdisc and class with the plan; LH_ESYS names the first that differs. */
 int lh_net_read_back(struct lh_net *net, struct lh_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network plan. See plan.h. */
-#include "emulator/plan.h"
+#include "emulator/plan_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,18 +9,13 @@
 
 #include "core/rng.h"
 
-static const int64_t QUEUE_MAX_NS = INT64_C(3600000000000);
-static const int64_t TCP_RTO_MIN_NS = 200000000;		 /* Linux's shortest time-out */
 static const uint32_t first_address = 10u << 24 | 64u << 16 | 1; /* 10.64.0.1 */
 
 enum {
-	NS_PER_S = 1000000000,
-	LIMIT_FLOOR_PKTS = 1000,
 	NIC_QUEUE_FLOOR_BYTES = 256 << 10, /* a few of the largest super-packets */
 	NIC_QUEUE_NS = 100000000,
 	INITIAL_WINDOW_SEGMENTS = 10, /* RFC 6928 and Linux */
 	TCP_MEM_PAGES = 1 << 28,
-	SEGMENTS_PER_ACK = 2,
 	BURST_NS = 1000000,
 	BURST_SEGMENTS_MIN = 2,	 /* Linux's default of tcp_min_tso_segs */
 	BURST_SEGMENTS_MAX = 45, /* 64 KiB at the usual segment size */
@@ -44,17 +39,6 @@ int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b)
 	return lh_plan_path_at(plan, a, b)->delay_ns + lh_plan_path_at(plan, b, a)->delay_ns;
 }
 
-int64_t lh_plan_slowest_bps(const struct lh_plan *plan, size_t from, size_t to)
-{
-	int64_t slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
-
-	if (plan->nodes[from].nic_up_bps < slowest)
-		slowest = plan->nodes[from].nic_up_bps;
-	if (plan->nodes[to].nic_down_bps < slowest)
-		slowest = plan->nodes[to].nic_down_bps;
-	return slowest;
-}
-
 int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan)
 {
 	int64_t longest = 0;
@@ -66,108 +50,27 @@ int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan)
 	return longest;
 }
 
-/* Bytes that pass in duration_ns at rate_bps. */
-static double bytes_in(int64_t rate_bps, int64_t duration_ns)
-{
-	return (double)rate_bps / 8 * ((double)duration_ns / NS_PER_S);
-}
-
-static uint32_t to_u32(double v)
-{
-	return v >= UINT32_MAX ? UINT32_MAX : (uint32_t)v;
-}
-
-/* Bytes that one stream can have under way at most. */
-static double window_bytes(const struct lh_plan *plan, size_t from, size_t to)
-{
-	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
-
-	return p->clamp_segments ? (double)p->clamp_segments * plan->segment_bytes
-				 : (double)plan->nodes[to].tcp->rmem_max_bytes;
-}
-
-bool lh_plan_may_drop(const struct lh_plan *plan, size_t from, size_t to)
-{
-	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
-
-	return window_bytes(plan, from, to) >
-	       bytes_in(p->bandwidth_bps, lh_plan_rtt_ns(plan, from, to) + p->queue_ns);
-}
-
-bool lh_plan_may_queue(const struct lh_plan *plan, size_t from, size_t to)
-{
-	return window_bytes(plan, from, to) >
-	       bytes_in(lh_plan_path_at(plan, from, to)->bandwidth_bps,
-			2 * lh_plan_rtt_ns(plan, from, to));
-}
-
-int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
-{
-	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
-	double wire = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	double link, rtt_s = (double)lh_plan_rtt_ns(plan, from, to) / NS_PER_S;
-	const struct lh_tcp *receiver = plan->nodes[to].tcp;
-	const struct lh_tcp *sender = plan->nodes[from].tcp;
-	double buffer;
-
-	/* after a loss CUBIC keeps 0.7 of its window: a shorter queue than this runs empty */
-	if (lh_plan_is_rough(p) || lh_plan_is_rough(lh_plan_path_at(plan, to, from)) || p->jitter ||
-	    lh_plan_path_at(plan, to, from)->jitter)
-		return -1;
-	if (lh_plan_may_drop(plan, from, to) && p->queue_ns < lh_plan_rtt_ns(plan, from, to) / 2)
-		return -1;
-	link = (double)lh_plan_slowest_bps(plan, from, to) * plan->segment_bytes / wire;
-	if (p->clamp_segments && rtt_s > 0) {
-		double window = 8.0 * p->clamp_segments * plan->segment_bytes / rtt_s;
-
-		if (window < link)
-			return (int64_t)window;
-	}
-	/* a buffer holds overhead too: count on half of it, and on room for the queue */
-	buffer = (double)(receiver->rmem_max_bytes < sender->wmem_max_bytes
-				  ? receiver->rmem_max_bytes
-				  : sender->wmem_max_bytes) /
-		 2;
-	if (rtt_s > 0 && 8.0 * buffer / rtt_s < 1.2 * link)
-		return -1;
-	return (int64_t)link;
-}
-
 static void plan_node(struct lh_plan *plan, size_t i)
 {
 	const struct lh_node *node = &plan->scenario->nodes[i];
 	const struct lh_machine *m = node->machine;
 	struct lh_plan_node *n = &plan->nodes[i];
-	double queue = bytes_in(m->nic.up_bps, NIC_QUEUE_NS);
+	double queue = lh_plan_bytes_in(m->nic.up_bps, NIC_QUEUE_NS);
 
 	n->name = node->name;
 	n->site = node->site;
 	n->address = first_address + (uint32_t)i;
 	n->nic_up_bps = m->nic.up_bps;
 	n->nic_down_bps = m->nic.down_bps;
-	n->nic_limit_bytes = to_u32(queue > NIC_QUEUE_FLOOR_BYTES ? queue : NIC_QUEUE_FLOOR_BYTES);
+	n->nic_limit_bytes =
+		lh_plan_u32(queue > NIC_QUEUE_FLOOR_BYTES ? queue : NIC_QUEUE_FLOOR_BYTES);
 	n->tcp = &m->tcp;
-}
-
-bool lh_plan_is_rough(const struct lh_plan_path *p)
-{
-	const struct lh_plan_chances *c = &p->chances;
-
-	return c->loss || c->burst_in || c->duplicate || c->corrupt || c->reorder;
-}
-
-bool lh_plan_may_mislead(const struct lh_plan *plan, size_t from, size_t to)
-{
-	const struct lh_jitter_table *j = lh_plan_path_at(plan, from, to)->jitter;
-	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
-
-	return j && j->highest_ns - j->lowest_ns > (rtt < TCP_RTO_MIN_NS ? rtt : TCP_RTO_MIN_NS);
 }
 
 /* A share as netem compares it: with 32 random bits. */
 static uint32_t chance_of(double ratio)
 {
-	return ratio > 0 ? to_u32(ratio * 0x1p32 + 0.5) : 0;
+	return ratio > 0 ? lh_plan_u32(ratio * 0x1p32 + 0.5) : 0;
 }
 
 /*
@@ -205,52 +108,6 @@ static uint64_t seed_of(const struct lh_plan *plan, size_t from, size_t to)
 	return (lh_rng_next(&rng) >> 1) | 1; /* positive in JSON, and never 0 */
 }
 
-/* A queue's length in ns at the path's bandwidth. */
-static int64_t queue_ns_of(const struct lh_plan *plan, const struct lh_path_spec *spec, size_t from,
-			   size_t to)
-{
-	double bytes;
-
-	switch (spec->queue.unit) {
-	case LH_QUEUE_BYTES:
-		bytes = (double)spec->queue.amount;
-		break;
-	case LH_QUEUE_PACKETS:
-		bytes = (double)spec->queue.amount * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
-		break;
-	case LH_QUEUE_BDP:
-		return (int64_t)((double)spec->queue.amount / 1000 *
-				 (double)lh_plan_rtt_ns(plan, from, to));
-	default:
-		return spec->queue.amount;
-	}
-	bytes = bytes * 8 / (double)spec->bandwidth_bps * NS_PER_S;
-	return bytes >= (double)QUEUE_MAX_NS ? QUEUE_MAX_NS : (int64_t)bytes;
-}
-
-/* The queue and netem's limit, once all delays are known. */
-static void plan_queue(struct lh_plan *plan, size_t from, size_t to)
-{
-	struct lh_plan_path *p = &plan->paths[from * plan->n_nodes + to];
-	double wire = plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	double on_the_way = bytes_in(p->bandwidth_bps, p->delay_ns) / wire;
-	double held, acks;
-
-	p->queue_ns = queue_ns_of(plan, p->spec, from, to);
-	held = on_the_way + bytes_in(p->bandwidth_bps, p->queue_ns) / wire;
-	p->splits_segments = p->spec->queue.unit == LH_QUEUE_BYTES ||
-			     p->spec->queue.unit == LH_QUEUE_PACKETS || lh_plan_is_rough(p) ||
-			     lh_plan_may_drop(plan, from, to);
-	/* acknowledgements are short: more of them than of full packets may be on the way */
-	acks = bytes_in(lh_plan_path_at(plan, to, from)->bandwidth_bps, p->delay_ns) / wire /
-	       SEGMENTS_PER_ACK;
-	if (acks > on_the_way)
-		held += acks - on_the_way;
-	if (p->jitter)
-		held += bytes_in(p->bandwidth_bps, p->jitter->highest_ns) / wire;
-	p->limit_pkts = to_u32(ceil(held) + (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
-}
-
 static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_network *net = &plan->scenario->network;
@@ -272,24 +129,8 @@ static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 	if (window > 0) {
 		int64_t segments = window / plan->segment_bytes;
 
-		p->clamp_segments = segments < 2 ? 2 : to_u32((double)segments);
+		p->clamp_segments = segments < 2 ? 2 : lh_plan_u32((double)segments);
 	}
-}
-
-/* The slowest rate on the way from a node to any other. */
-static int64_t slowest_bps(const struct lh_plan *plan, size_t from)
-{
-	int64_t slowest = plan->nodes[from].nic_up_bps;
-
-	for (size_t to = 0; to < plan->n_nodes; to++) {
-		if (to == from)
-			continue;
-		if (lh_plan_path_at(plan, from, to)->bandwidth_bps < slowest)
-			slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
-		if (plan->nodes[to].nic_down_bps < slowest)
-			slowest = plan->nodes[to].nic_down_bps;
-	}
-	return slowest;
 }
 
 /* Whether bursts of so many segments leave (nearly) no part of any window from the node unused. */
@@ -312,7 +153,8 @@ static bool fits_windows(const struct lh_plan *plan, size_t from, uint32_t burst
  */
 static void plan_burst(struct lh_plan *plan, size_t from)
 {
-	double segments = bytes_in(slowest_bps(plan, from), BURST_NS) / plan->segment_bytes;
+	double segments = lh_plan_bytes_in(lh_plan_slowest_from_bps(plan, from), BURST_NS) /
+			  plan->segment_bytes;
 	uint32_t burst = segments < BURST_SEGMENTS_MIN	 ? BURST_SEGMENTS_MIN
 			 : segments > BURST_SEGMENTS_MAX ? BURST_SEGMENTS_MAX
 							 : (uint32_t)segments;
@@ -326,10 +168,10 @@ static void plan_burst(struct lh_plan *plan, size_t from)
 static void plan_nic_burst(struct lh_plan *plan, size_t i)
 {
 	struct lh_plan_node *n = &plan->nodes[i];
-	double by_time = bytes_in(n->nic_up_bps, BURST_NS);
+	double by_time = lh_plan_bytes_in(n->nic_up_bps, BURST_NS);
 	double by_segments = 2.0 * n->burst_segments * (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
 
-	n->nic_burst_bytes = to_u32(by_time > by_segments ? by_time : by_segments);
+	n->nic_burst_bytes = lh_plan_u32(by_time > by_segments ? by_time : by_segments);
 }
 
 static void plan_settings(struct lh_plan *plan)
@@ -399,10 +241,11 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 		for (size_t j = 0; j < n; j++)
 			if (i != j)
 				plan_path(plan, i, j);
-	for (size_t i = 0; i < n; i++)
-		for (size_t j = 0; j < n; j++)
-			if (i != j)
-				plan_queue(plan, i, j);
+	r = lh_plan_queues(plan, err);
+	if (r < 0) {
+		lh_plan_free(plan);
+		return r;
+	}
 	for (size_t i = 0; i < n; i++) {
 		plan_burst(plan, i);
 		plan_nic_burst(plan, i);
@@ -421,96 +264,8 @@ void lh_plan_free(struct lh_plan *plan)
 	for (size_t i = 0; plan->jitter && i < plan->scenario->network.n_paths; i++)
 		free(plan->jitter[i]);
 	free(plan->jitter);
+	free(plan->accesses);
 	free(plan->nodes);
 	free(plan->paths);
 	free(plan);
-}
-
-static json_t *node_to_json(const struct lh_plan *plan, size_t i)
-{
-	const struct lh_plan_node *n = &plan->nodes[i];
-	char address[16];
-
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
-			 "site", plan->scenario->network.sites[n->site].name, "address",
-			 lh_address_format(n->address, address, sizeof(address)), "nic_up_bps",
-			 (json_int_t)n->nic_up_bps, "nic_down_bps", (json_int_t)n->nic_down_bps,
-			 "nic_burst_bytes", (json_int_t)n->nic_burst_bytes, "nic_limit_bytes",
-			 (json_int_t)n->nic_limit_bytes, "burst_segments",
-			 (json_int_t)n->burst_segments, "congestion_control",
-			 n->tcp->congestion_control, "rmem_max_bytes",
-			 (json_int_t)n->tcp->rmem_max_bytes, "wmem_max_bytes",
-			 (json_int_t)n->tcp->wmem_max_bytes);
-}
-
-static void add_chance(json_t *path, const char *key, uint32_t chance)
-{
-	if (chance)
-		json_object_set_new(path, key, json_integer(chance));
-}
-
-/* What is random on a path; keys of what is not are left out. */
-static void add_randomness(json_t *path, const struct lh_plan_path *p)
-{
-	static const char *const names[] = {[LH_JITTER_NORMAL] = "normal",
-					    [LH_JITTER_PARETO] = "pareto",
-					    [LH_JITTER_PARETONORMAL] = "paretonormal",
-					    [LH_JITTER_UNIFORM] = "uniform",
-					    [LH_JITTER_EMPIRICAL] = "empirical"};
-
-	if (p->jitter) {
-		json_object_set_new(path, "jitter_ns", json_integer(llround(p->jitter->sd_ns)));
-		json_object_set_new(
-			path, "jitter_distribution",
-			json_string(
-				names[p->spec->n_jitter_samples ? LH_JITTER_EMPIRICAL
-								: p->spec->jitter_distribution]));
-		json_object_set_new(path, "jitter_sigma_ns", json_integer(p->jitter->sigma_ns));
-		json_object_set_new(path, "jitter_lowest_ns", json_integer(p->jitter->lowest_ns));
-		json_object_set_new(path, "jitter_highest_ns", json_integer(p->jitter->highest_ns));
-	}
-	add_chance(path, "loss_of_2_32", p->chances.loss);
-	add_chance(path, "burst_in_of_2_32", p->chances.burst_in);
-	add_chance(path, "burst_out_of_2_32", p->chances.burst_out);
-	add_chance(path, "duplicate_of_2_32", p->chances.duplicate);
-	add_chance(path, "corrupt_of_2_32", p->chances.corrupt);
-	add_chance(path, "reorder_of_2_32", p->chances.reorder);
-	if (p->seed)
-		json_object_set_new(path, "seed", json_integer((json_int_t)p->seed));
-}
-
-static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
-{
-	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
-
-	json_t *path =
-		json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "from",
-			  plan->nodes[from].name, "to", plan->nodes[to].name, "delay_ns",
-			  (json_int_t)p->delay_ns, "bandwidth_bps", (json_int_t)p->bandwidth_bps,
-			  "queue_ns", (json_int_t)p->queue_ns, "limit_pkts",
-			  (json_int_t)p->limit_pkts, "clamp_segments",
-			  (json_int_t)p->clamp_segments, "splits_segments", p->splits_segments);
-
-	add_randomness(path, p);
-	return path;
-}
-
-json_t *lh_plan_to_json(const struct lh_plan *plan)
-{
-	json_t *nodes = json_array();
-	json_t *paths = json_array();
-
-	for (size_t i = 0; i < plan->n_nodes; i++) {
-		json_array_append_new(nodes, node_to_json(plan, i));
-		for (size_t j = 0; j < plan->n_nodes; j++)
-			if (i != j)
-				json_array_append_new(paths, path_to_json(plan, i, j));
-	}
-	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o}", "format",
-			 "longhaul-network/1", "mtu_bytes", (json_int_t)plan->mtu_bytes,
-			 "segment_bytes", (json_int_t)plan->segment_bytes,
-			 "initial_window_segments", (json_int_t)plan->initial_window_segments,
-			 "tcp_mem_pages", (json_int_t)plan->tcp_mem_pages[0],
-			 (json_int_t)plan->tcp_mem_pages[1], (json_int_t)plan->tcp_mem_pages[2],
-			 "nodes", nodes, "paths", paths);
 }

@@ -6,6 +6,9 @@
  *
  *   node a --nic up (tbf)--> wan --htb: nic down of b; one class per sender a, with netem:
  *                                  delay, path bandwidth, queue--> node b
+ *
+ * Nodes with a bottleneck that netem cannot be have more routers before them; network_build.c
+ * says which.
  */
 #ifndef LH_EMULATOR_PLAN_H
 #define LH_EMULATOR_PLAN_H
@@ -39,13 +42,24 @@ struct lh_plan_chances {
 	uint32_t reorder;
 };
 
+/* A rate, and what waits before it, in a queue of its own. */
+struct lh_plan_bottleneck {
+	const struct lh_queue_spec *queue;
+	int64_t bandwidth_bps; /* 0: there is no such bottleneck */
+	int64_t queue_ns;
+	uint32_t burst_bytes; /* that pass at once */
+	uint32_t limit_bytes; /* of a queue without management */
+	uint32_t limit_pkts;  /* of one with it */
+};
+
 /* What a directed pair of nodes gets. */
 struct lh_plan_path {
 	const struct lh_path_spec *spec;
 	const struct lh_jitter_table *jitter; /* NULL: the delay does not vary */
 	struct lh_plan_chances chances;
-	uint64_t seed;	      /* of all that is random here; 0: nothing is */
-	bool splits_segments; /* super-packets are cut before the queue */
+	uint64_t seed;			      /* of all that is random here; 0: nothing is */
+	bool splits_segments;		      /* super-packets are cut before the queue */
+	struct lh_plan_bottleneck bottleneck; /* before netem, where its queue is not drop-tail */
 	int64_t delay_ns;
 	int64_t bandwidth_bps;
 	int64_t queue_ns;
@@ -53,10 +67,21 @@ struct lh_plan_path {
 	uint32_t clamp_segments; /* congestion window's upper bound; 0: none */
 };
 
+/*
+ * Nodes that reach the others through routers of their own: those of a site with shared links,
+ * or (site NULL) all others with a bottleneck before them.
+ */
+struct lh_plan_access {
+	const struct lh_site *site;
+	struct lh_plan_bottleneck up, down;
+};
+
 struct lh_plan_node {
 	const char *name; /* borrowed from the scenario */
 	size_t site;
-	uint32_t address; /* IPv4, host byte order */
+	const struct lh_plan_access *access; /* NULL: straight to the router */
+	bool is_staged;			     /* some path to it has a bottleneck of its own */
+	uint32_t address;		     /* IPv4, host byte order */
 	int64_t nic_up_bps;
 	int64_t nic_down_bps;
 	uint32_t nic_burst_bytes;
@@ -69,6 +94,9 @@ struct lh_plan {
 	const struct lh_scenario *scenario;
 	struct lh_plan_node *nodes;
 	size_t n_nodes;
+	struct lh_plan_access *accesses;
+	size_t n_accesses;
+	bool uses_ecn;
 	struct lh_jitter_table **jitter; /* by path of the scenario's network; NULL: none */
 	struct lh_plan_path *paths;	 /* [from * n_nodes + to] */
 	uint32_t mtu_bytes;
@@ -92,7 +120,14 @@ char *lh_address_format(uint32_t address, char *buf, size_t n_buf);
 /* Round-trip time between two nodes with nothing else on the way, in ns. */
 int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b);
 
-/* Rate of the slowest link from one node to another: the path or a network card; bit/s. */
+/* Whether a path leaves one site with shared links or enters one. */
+bool lh_plan_shares_link(const struct lh_plan *plan, size_t from, size_t to);
+
+/* Full packets that the path's queue has room for, with all that is in flight. */
+uint32_t lh_plan_room_pkts(const struct lh_plan *plan, size_t from, size_t to);
+
+/* Rate of the slowest link from one node to another: the path, a network card or a link that
+ * their sites share; bit/s. */
 int64_t lh_plan_slowest_bps(const struct lh_plan *plan, size_t from, size_t to);
 
 /* The longest round-trip time between any two nodes, in ns. */

@@ -215,28 +215,50 @@ static size_t list_jobs(const struct lh_plan *plan, struct lh_stream_job *jobs)
 	return n;
 }
 
-/* Whether a job fits beside those that are chosen: no card is asked for more than its share. */
-static bool fits(const struct lh_plan *plan, const struct lh_stream_job *job, double *up,
-		 double *down)
-{
-	double want = (double)lh_plan_stream_bps(plan, job->from, job->to);
-	double room_up = nic_share * (double)plan->nodes[job->from].nic_up_bps - up[job->from];
-	double room_down = nic_share * (double)plan->nodes[job->to].nic_down_bps - down[job->to];
+/* What the jobs of a round ask of the cards of each node and of the links of each access. */
+struct load {
+	double up;
+	double down;
+};
 
+/* Whether a job fits beside those that are chosen: no card and no link that a site shares is asked
+ * for more than its share. loads: of all nodes, then of all accesses. */
+static bool fits(const struct lh_plan *plan, const struct lh_stream_job *job, struct load *loads)
+{
+	const struct lh_plan_node *from = &plan->nodes[job->from], *to = &plan->nodes[job->to];
+	bool outside = from->site != to->site;
+	struct {
+		double *used;
+		int64_t rate_bps;
+	} limits[4] = {{&loads[job->from].up, from->nic_up_bps},
+		       {&loads[job->to].down, to->nic_down_bps}};
+	double want = (double)lh_plan_stream_bps(plan, job->from, job->to);
+	int n = 2;
+
+	if (outside && from->access && from->access->up.bandwidth_bps) {
+		limits[n].used = &loads[plan->n_nodes + (size_t)(from->access - plan->accesses)].up;
+		limits[n++].rate_bps = from->access->up.bandwidth_bps;
+	}
+	if (outside && to->access && to->access->down.bandwidth_bps) {
+		limits[n].used = &loads[plan->n_nodes + (size_t)(to->access - plan->accesses)].down;
+		limits[n++].rate_bps = to->access->down.bandwidth_bps;
+	}
 	if (want < 0)
 		want = (double)lh_plan_path_at(plan, job->from, job->to)->bandwidth_bps;
-	if ((up[job->from] > 0 && want > room_up) || (down[job->to] > 0 && want > room_down))
-		return false;
-	up[job->from] += want;
-	down[job->to] += want;
+	for (int i = 0; i < n; i++)
+		if (*limits[i].used > 0 &&
+		    want > nic_share * (double)limits[i].rate_bps - *limits[i].used)
+			return false;
+	for (int i = 0; i < n; i++)
+		*limits[i].used += want;
 	return true;
 }
 
 /* Whether a stream on the job's path is limited by its window, so that no queue builds up. */
 static bool is_window_limited(const struct lh_plan *plan, const struct lh_stream_job *job)
 {
-	double link = (double)lh_plan_path_at(plan, job->from, job->to)->bandwidth_bps *
-		      plan->segment_bytes / (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
+	double link = (double)lh_plan_slowest_bps(plan, job->from, job->to) * plan->segment_bytes /
+		      (plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES);
 
 	return (double)lh_plan_stream_bps(plan, job->from, job->to) < 0.9 * link;
 }
@@ -257,19 +279,20 @@ static bool is_opposed(const struct lh_plan *plan, const struct lh_stream_job *j
 static int run_in_rounds(struct lh_net *net, const struct lh_plan *plan, struct lh_stream_job *jobs,
 			 size_t n_jobs, struct lh_error *err)
 {
-	lh_cleanup_free double *load = calloc(2 * plan->n_nodes, sizeof(*load));
+	size_t n_loads = plan->n_nodes + plan->n_accesses;
+	lh_cleanup_free struct load *loads = calloc(n_loads, sizeof(*loads));
 	size_t done = 0;
-	int r = load ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "probe streams");
+	int r = loads ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "probe streams");
 
 	while (done < n_jobs && r == 0) {
 		size_t chosen = done;
 
-		memset(load, 0, 2 * plan->n_nodes * sizeof(*load));
+		memset(loads, 0, n_loads * sizeof(*loads));
 		for (size_t i = done; i < n_jobs; i++) {
 			struct lh_stream_job job = jobs[i];
 
 			if (is_opposed(plan, &job, jobs + done, chosen - done) ||
-			    !fits(plan, &job, load, load + plan->n_nodes))
+			    !fits(plan, &job, loads))
 				continue;
 			jobs[i] = jobs[chosen];
 			jobs[chosen++] = job;

@@ -6,7 +6,6 @@
 #include "emulator/qdisc.h"
 
 #include <arpa/inet.h>
-#include <linux/gen_stats.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
@@ -22,10 +21,17 @@ enum {
 	ROOT_MAJOR = 1,
 	FILTER_PRIORITY = 1,
 	NETEM_PRNG_SEED = 14, /* Linux 6.6; not in the headers of Debian 12 */
-	NETEM_ATTRIBUTES = 14,
+	NS_PER_US = 1000,
 };
 
-#define SPLIT_BYTES_PER_S UINT64_C(1000000000000)
+#define SPLIT_BYTES_PER_S INT64_C(1000000000000)
+#define FQ_MEMORY_BYTES UINT32_MAX /* the limit in packets is the one that counts */
+
+struct tbf {
+	int64_t bytes_per_s;
+	uint32_t burst_bytes;
+	uint32_t limit_bytes;
+};
 
 int64_t lh_rate_to_kernel(int64_t rate_bps)
 {
@@ -93,22 +99,31 @@ static int tc_send(struct lh_nl *nl, struct nl_msg *msg, struct nlattr *options,
 	return lh_nl_request(nl, msg, text, err);
 }
 
+/* A tbf anywhere; rates in the kernel's bytes. */
+static int tbf_new(struct lh_nl *nl, int ifindex, uint32_t handle, uint32_t parent,
+		   const struct tbf *t, struct lh_error *err)
+{
+	struct tc_tbf_qopt opt = {
+		.rate = ratespec_of(t->bytes_per_s),
+		.limit = t->limit_bytes,
+		.buffer = ticks_of(t->burst_bytes, t->bytes_per_s),
+	};
+	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, handle, parent, 0, "tbf");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	bool failed = !options || nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) < 0 ||
+		      nla_put_u32(msg, TCA_TBF_BURST, t->burst_bytes) < 0 ||
+		      (t->bytes_per_s >= UINT32_MAX &&
+		       nla_put_u64(msg, TCA_TBF_RATE64, (uint64_t)t->bytes_per_s) < 0);
+
+	return tc_send(nl, msg, options, failed, "add tbf", ifindex, err);
+}
+
 int lh_tbf_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, uint32_t burst_bytes,
 	       uint32_t limit_bytes, struct lh_error *err)
 {
-	int64_t rate = lh_rate_to_kernel(rate_bps);
-	struct tc_tbf_qopt opt = {
-		.rate = ratespec_of(rate),
-		.limit = limit_bytes,
-		.buffer = ticks_of(burst_bytes, rate),
-	};
-	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, ROOT_MAJOR << 16, TC_H_ROOT, 0, "tbf");
-	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
-	bool failed = !options || nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) < 0 ||
-		      nla_put_u32(msg, TCA_TBF_BURST, burst_bytes) < 0 ||
-		      (rate >= UINT32_MAX && nla_put_u64(msg, TCA_TBF_RATE64, (uint64_t)rate) < 0);
+	struct tbf t = {lh_rate_to_kernel(rate_bps), burst_bytes, limit_bytes};
 
-	return tc_send(nl, msg, options, failed, "add tbf", ifindex, err);
+	return tbf_new(nl, ifindex, ROOT_MAJOR << 16, TC_H_ROOT, &t, err);
 }
 
 static int class_add(struct lh_nl *nl, int ifindex, uint32_t minor, uint32_t parent,
@@ -160,21 +175,79 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
  * Cuts super-packets: a tbf cuts what is longer than its burst, which here is one frame, and
  * its rate is so high that it holds nothing back (a frame takes less than a clock's reading).
  */
-static int split_add(struct lh_nl *nl, int ifindex, unsigned sender, uint32_t frame_bytes,
-		     struct lh_error *err)
+static int split_add(struct lh_nl *nl, int ifindex, uint32_t handle, uint32_t parent,
+		     uint32_t frame_bytes, struct lh_error *err)
 {
-	struct tc_tbf_qopt opt = {
-		.rate = ratespec_of(SPLIT_BYTES_PER_S),
-		.buffer = ticks_of(frame_bytes, SPLIT_BYTES_PER_S),
-	};
-	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, (LH_SPLIT_FIRST + sender) << 16,
-				    TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), 0, "tbf");
-	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
-	bool failed = !options || nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) < 0 ||
-		      nla_put_u32(msg, TCA_TBF_BURST, frame_bytes) < 0 ||
-		      nla_put_u64(msg, TCA_TBF_RATE64, SPLIT_BYTES_PER_S) < 0;
+	struct tbf t = {SPLIT_BYTES_PER_S, frame_bytes, 0};
 
-	return tc_send(nl, msg, options, failed, "add what cuts super-packets", ifindex, err);
+	return tbf_new(nl, ifindex, handle, parent, &t, err);
+}
+
+static uint32_t to_us(int64_t ns, int64_t otherwise_us)
+{
+	return (uint32_t)(ns > 0 ? ns / NS_PER_US : otherwise_us);
+}
+
+/* The kernel's own queue management; its numbers are written although they are its defaults. */
+static int aqm_add(struct lh_nl *nl, int ifindex, uint32_t parent,
+		   const struct lh_plan_bottleneck *b, struct lh_error *err)
+{
+	static const struct {
+		const char *kind;
+		int target, limit, interval, ecn;
+	} aqms[] = {
+		[LH_CODEL] = {"codel", TCA_CODEL_TARGET, TCA_CODEL_LIMIT, TCA_CODEL_INTERVAL,
+			      TCA_CODEL_ECN},
+		[LH_FQ_CODEL] = {"fq_codel", TCA_FQ_CODEL_TARGET, TCA_FQ_CODEL_LIMIT,
+				 TCA_FQ_CODEL_INTERVAL, TCA_FQ_CODEL_ECN},
+	};
+	int k = b->queue->discipline;
+	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, 0, parent, 0, aqms[k].kind);
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	bool failed = !options || nla_put_u32(msg, aqms[k].limit, b->limit_pkts) < 0 ||
+		      nla_put_u32(msg, aqms[k].target,
+				  to_us(b->queue->target_ns, LH_CODEL_TARGET_US)) < 0 ||
+		      nla_put_u32(msg, aqms[k].interval,
+				  to_us(b->queue->interval_ns, LH_CODEL_INTERVAL_US)) < 0 ||
+		      nla_put_u32(msg, aqms[k].ecn, b->queue->ecn) < 0 ||
+		      (k == LH_FQ_CODEL &&
+		       nla_put_u32(msg, TCA_FQ_CODEL_MEMORY_LIMIT, FQ_MEMORY_BYTES) < 0);
+
+	return tc_send(nl, msg, options, failed, "add an active queue management", ifindex, err);
+}
+
+/* Cuts super-packets, holds the rate, and queues. */
+static int bottleneck_add(struct lh_nl *nl, int ifindex, const uint32_t handles[2], uint32_t parent,
+			  const struct lh_plan_bottleneck *b, uint32_t frame_bytes,
+			  struct lh_error *err)
+{
+	struct tbf t = {lh_rate_to_kernel(b->bandwidth_bps), b->burst_bytes, b->limit_bytes};
+	int r = split_add(nl, ifindex, handles[0], parent, frame_bytes, err);
+
+	if (r == 0)
+		r = tbf_new(nl, ifindex, handles[1], handles[0] | 1, &t, err);
+	if (r == 0 && b->queue->discipline != LH_DROP_TAIL)
+		r = aqm_add(nl, ifindex, handles[1] | 1, b, err);
+	return r;
+}
+
+int lh_bottleneck_add(struct lh_nl *nl, int ifindex, const struct lh_plan_bottleneck *b,
+		      uint32_t frame_bytes, struct lh_error *err)
+{
+	const uint32_t handles[2] = {ROOT_MAJOR << 16, LH_LINK_MAJOR << 16};
+
+	return bottleneck_add(nl, ifindex, handles, TC_H_ROOT, b, frame_bytes, err);
+}
+
+int lh_stage_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_bottleneck *b,
+		 uint32_t frame_bytes, struct lh_error *err)
+{
+	const uint32_t handles[2] = {(LH_SPLIT_FIRST + sender) << 16, (LH_STAGE_FIRST + sender)
+									      << 16};
+
+	return bottleneck_add(nl, ifindex, handles,
+			      TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), b, frame_bytes,
+			      err);
 }
 
 /* Bursts of loss: the kernel's h is the chance to pass in the bad state, k1 to be lost in the
@@ -226,8 +299,12 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 	struct nl_msg *msg;
 	struct nlattr *options;
 	bool failed;
-	int r = p->splits_segments ? split_add(nl, ifindex, sender, frame_bytes, err) : 0;
+	int r = 0;
 
+	if (p->splits_segments)
+		r = split_add(nl, ifindex, (LH_SPLIT_FIRST + sender) << 16,
+			      TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), frame_bytes,
+			      err);
 	if (r < 0)
 		return r;
 	msg = tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16, parent, 0, "netem");
@@ -253,192 +330,4 @@ int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *e
 		      nla_put_string(msg, TCA_BPF_NAME, "longhaul-classify") < 0;
 
 	return tc_send(nl, msg, options, failed, "add the classifier", ifindex, err);
-}
-
-static void parse_bursts(struct nlattr *loss, struct lh_qdisc_state *s)
-{
-	struct nlattr *tb[NETEM_LOSS_MAX + 1] = {NULL};
-	const struct tc_netem_gemodel *ge;
-
-	nla_parse_nested(tb, NETEM_LOSS_MAX, loss, NULL);
-	if (!tb[NETEM_LOSS_GE])
-		return;
-	ge = nla_data(tb[NETEM_LOSS_GE]);
-	s->chances.burst_in = ge->p;
-	s->chances.burst_out = ge->r;
-	s->bad_pass = ge->h;
-	s->good_loss = ge->k1;
-}
-
-static void parse_netem(struct nlattr *options, struct lh_qdisc_state *s)
-{
-	const struct tc_netem_qopt *opt = nla_data(options);
-	struct nlattr *tb[NETEM_ATTRIBUTES + 1] = {NULL};
-	int skip = NLMSG_ALIGN((int)sizeof(*opt));
-
-	if (nla_len(options) < skip)
-		return;
-	s->limit = opt->limit;
-	s->gap = opt->gap;
-	s->chances.loss = opt->loss;
-	s->chances.duplicate = opt->duplicate;
-	nla_parse(tb, NETEM_ATTRIBUTES, (struct nlattr *)((char *)nla_data(options) + skip),
-		  nla_len(options) - skip, NULL);
-	if (tb[TCA_NETEM_LATENCY64])
-		s->delay_ns = (int64_t)nla_get_u64(tb[TCA_NETEM_LATENCY64]);
-	if (tb[TCA_NETEM_JITTER64])
-		s->jitter_ns = (int64_t)nla_get_u64(tb[TCA_NETEM_JITTER64]);
-	if (tb[TCA_NETEM_REORDER]) {
-		const struct tc_netem_reorder *reorder = nla_data(tb[TCA_NETEM_REORDER]);
-
-		s->chances.reorder = reorder->probability;
-	}
-	if (tb[TCA_NETEM_CORRUPT]) {
-		const struct tc_netem_corrupt *corrupt = nla_data(tb[TCA_NETEM_CORRUPT]);
-
-		s->chances.corrupt = corrupt->probability;
-	}
-	if (tb[TCA_NETEM_LOSS])
-		parse_bursts(tb[TCA_NETEM_LOSS], s);
-	if (tb[NETEM_PRNG_SEED])
-		s->seed = nla_get_u64(tb[NETEM_PRNG_SEED]);
-	if (tb[TCA_NETEM_RATE]) {
-		const struct tc_netem_rate *rate = nla_data(tb[TCA_NETEM_RATE]);
-
-		s->rate_bytes_per_s = rate->rate;
-	}
-	if (tb[TCA_NETEM_RATE64])
-		s->rate_bytes_per_s = (int64_t)nla_get_u64(tb[TCA_NETEM_RATE64]);
-}
-
-static void parse_tbf(struct nlattr *options, struct lh_qdisc_state *s)
-{
-	struct nlattr *tb[TCA_TBF_MAX + 1] = {NULL};
-
-	nla_parse_nested(tb, TCA_TBF_MAX, options, NULL);
-	if (tb[TCA_TBF_PARMS]) {
-		const struct tc_tbf_qopt *opt = nla_data(tb[TCA_TBF_PARMS]);
-
-		s->rate_bytes_per_s = opt->rate.rate;
-		s->limit = opt->limit;
-	}
-	if (tb[TCA_TBF_RATE64])
-		s->rate_bytes_per_s = (int64_t)nla_get_u64(tb[TCA_TBF_RATE64]);
-}
-
-static void parse_htb(struct nlattr *options, struct lh_qdisc_state *s)
-{
-	struct nlattr *tb[TCA_HTB_MAX + 1] = {NULL};
-
-	nla_parse_nested(tb, TCA_HTB_MAX, options, NULL);
-	if (tb[TCA_HTB_INIT]) {
-		const struct tc_htb_glob *glob = nla_data(tb[TCA_HTB_INIT]);
-
-		s->direct_pkts = glob->direct_pkts;
-	}
-}
-
-static void parse_stats(struct nlattr *stats, struct lh_qdisc_state *s)
-{
-	struct nlattr *tb[TCA_STATS_MAX + 1] = {NULL};
-
-	nla_parse_nested(tb, TCA_STATS_MAX, stats, NULL);
-	if (tb[TCA_STATS_BASIC]) {
-		struct gnet_stats_basic basic;
-
-		memcpy(&basic, nla_data(tb[TCA_STATS_BASIC]), sizeof(basic));
-		s->bytes = basic.bytes;
-		s->packets = basic.packets;
-	}
-	if (tb[TCA_STATS_PKT64])
-		s->packets = nla_get_u64(tb[TCA_STATS_PKT64]);
-	if (tb[TCA_STATS_QUEUE]) {
-		const struct gnet_stats_queue *queue = nla_data(tb[TCA_STATS_QUEUE]);
-
-		s->drops = queue->drops;
-	}
-}
-
-struct qdisc_walk {
-	int (*each)(const struct lh_qdisc_state *, void *, struct lh_error *);
-	void *context;
-};
-
-static int qdisc_answer(const struct nlmsghdr *answer, void *context, struct lh_error *err)
-{
-	const struct qdisc_walk *walk = context;
-	const struct tcmsg *header = nlmsg_data(answer);
-	struct nlattr *tb[TCA_MAX + 1] = {NULL};
-	struct lh_qdisc_state s = {.ifindex = header->tcm_ifindex, .handle = header->tcm_handle};
-
-	if (answer->nlmsg_type != RTM_NEWQDISC)
-		return 0;
-	nlmsg_parse((struct nlmsghdr *)answer, sizeof(*header), tb, TCA_MAX, NULL);
-	if (!tb[TCA_KIND])
-		return 0;
-	nla_strlcpy(s.kind, tb[TCA_KIND], sizeof(s.kind));
-	if (tb[TCA_OPTIONS] && strcmp(s.kind, "netem") == 0)
-		parse_netem(tb[TCA_OPTIONS], &s);
-	else if (tb[TCA_OPTIONS] && strcmp(s.kind, "tbf") == 0)
-		parse_tbf(tb[TCA_OPTIONS], &s);
-	else if (tb[TCA_OPTIONS] && strcmp(s.kind, "htb") == 0)
-		parse_htb(tb[TCA_OPTIONS], &s);
-	if (tb[TCA_STATS2])
-		parse_stats(tb[TCA_STATS2], &s);
-	return walk->each(&s, walk->context, err);
-}
-
-int lh_qdisc_dump(struct lh_nl *nl,
-		  int (*each)(const struct lh_qdisc_state *state, void *context,
-			      struct lh_error *err),
-		  void *context, struct lh_error *err)
-{
-	struct tcmsg header = {.tcm_family = AF_UNSPEC};
-	struct qdisc_walk walk = {each, context};
-
-	return lh_nl_dump(nl, lh_nl_new(RTM_GETQDISC, 0, &header, sizeof(header)), "read qdiscs",
-			  qdisc_answer, &walk, err);
-}
-
-struct class_walk {
-	int (*each)(const struct lh_class_state *, void *, struct lh_error *);
-	void *context;
-};
-
-static int class_answer(const struct nlmsghdr *answer, void *context, struct lh_error *err)
-{
-	const struct class_walk *walk = context;
-	const struct tcmsg *header = nlmsg_data(answer);
-	struct nlattr *tb[TCA_MAX + 1] = {NULL}, *htb[TCA_HTB_MAX + 1] = {NULL};
-	struct lh_class_state s = {.minor = TC_H_MIN(header->tcm_handle)};
-
-	if (answer->nlmsg_type != RTM_NEWTCLASS)
-		return 0;
-	nlmsg_parse((struct nlmsghdr *)answer, sizeof(*header), tb, TCA_MAX, NULL);
-	if (!tb[TCA_OPTIONS])
-		return 0;
-	nla_parse_nested(htb, TCA_HTB_MAX, tb[TCA_OPTIONS], NULL);
-	if (htb[TCA_HTB_PARMS]) {
-		const struct tc_htb_opt *opt = nla_data(htb[TCA_HTB_PARMS]);
-
-		s.rate_bytes_per_s = opt->rate.rate;
-		s.ceil_bytes_per_s = opt->ceil.rate;
-	}
-	if (htb[TCA_HTB_RATE64])
-		s.rate_bytes_per_s = (int64_t)nla_get_u64(htb[TCA_HTB_RATE64]);
-	if (htb[TCA_HTB_CEIL64])
-		s.ceil_bytes_per_s = (int64_t)nla_get_u64(htb[TCA_HTB_CEIL64]);
-	return walk->each(&s, walk->context, err);
-}
-
-int lh_class_dump(struct lh_nl *nl, int ifindex,
-		  int (*each)(const struct lh_class_state *state, void *context,
-			      struct lh_error *err),
-		  void *context, struct lh_error *err)
-{
-	struct tcmsg header = {.tcm_family = AF_UNSPEC, .tcm_ifindex = ifindex};
-	struct class_walk walk = {each, context};
-
-	return lh_nl_dump(nl, lh_nl_new(RTM_GETTCLASS, 0, &header, sizeof(header)),
-			  "read htb classes", class_answer, &walk, err);
 }

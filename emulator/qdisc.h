@@ -15,10 +15,14 @@
 #include "emulator/plan.h"
 
 enum {
-	LH_CLASS_NIC = 1,	/* minor of the class that holds a port's whole rate */
-	LH_CLASS_FIRST = 0x10,	/* minor of the class of sender 0 */
-	LH_NETEM_FIRST = 0x100, /* major of the netem of sender 0 */
-	LH_SPLIT_FIRST = 0x200, /* major of what cuts the super-packets of sender 0 */
+	LH_CLASS_NIC = 1,	   /* minor of the class that holds a port's whole rate */
+	LH_CLASS_FIRST = 0x10,	   /* minor of the class of sender 0 */
+	LH_NETEM_FIRST = 0x100,	   /* major of the netem of sender 0 */
+	LH_SPLIT_FIRST = 0x200,	   /* major of what cuts the super-packets of sender 0 */
+	LH_STAGE_FIRST = 0x300,	   /* major of the bottleneck of sender 0 */
+	LH_LINK_MAJOR = 2,	   /* of a link that a site shares */
+	LH_CODEL_TARGET_US = 5000, /* the kernel's own */
+	LH_CODEL_INTERVAL_US = 100000,
 };
 
 /* A network card's sending rate: tbf as the root of a link. */
@@ -38,6 +42,15 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *path,
 		 uint32_t frame_bytes, struct lh_error *err);
 
+/* A bottleneck in a sender's class: what cuts super-packets of more than frame_bytes, a tbf that
+ * holds the rate, and the queue. */
+int lh_stage_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_bottleneck *b,
+		 uint32_t frame_bytes, struct lh_error *err);
+
+/* The same as root of a link. */
+int lh_bottleneck_add(struct lh_nl *nl, int ifindex, const struct lh_plan_bottleneck *b,
+		      uint32_t frame_bytes, struct lh_error *err);
+
 /* The classifying BPF program prog_fd on a link's htb. */
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
 
@@ -46,6 +59,7 @@ struct lh_qdisc_state {
 	char kind[16];
 	int ifindex;
 	uint32_t handle;
+	uint32_t parent;
 	int64_t delay_ns;		/* netem */
 	int64_t jitter_ns;		/* netem */
 	struct lh_plan_chances chances; /* netem */
@@ -54,7 +68,10 @@ struct lh_qdisc_state {
 	uint32_t bad_pass;		/* netem: and lets pass while in the bad one */
 	uint64_t seed;			/* netem; 0: the kernel does not say */
 	int64_t rate_bytes_per_s;	/* netem, tbf */
-	uint32_t limit;			/* netem: packets; tbf: bytes */
+	uint32_t limit;			/* netem, codel, fq_codel: packets; tbf: bytes */
+	uint32_t target_us;		/* codel, fq_codel */
+	uint32_t interval_us;		/* codel, fq_codel */
+	uint32_t ecn;			/* codel, fq_codel */
 	uint32_t direct_pkts;		/* htb: packets that no class took */
 	uint64_t bytes;
 	uint64_t packets;

@@ -27,7 +27,6 @@ static const struct setting node_settings[] = {
 	{"net/ipv4/tcp_window_scaling", "1"},
 	{"net/ipv4/tcp_moderate_rcvbuf", "1"},
 	{"net/ipv4/tcp_autocorking", "1"},
-	{"net/ipv4/tcp_ecn", "2"},
 	{"net/ipv4/tcp_limit_output_bytes", "4194304"},
 	{NULL, NULL},
 };
@@ -154,6 +153,10 @@ int lh_settings_node(const struct lh_plan *plan, size_t i, json_t *pinned, struc
 		r = write_setting(pinned, section, "net/ipv4/tcp_rmem", rmem, err);
 	if (r == 0)
 		r = write_setting(pinned, section, "net/ipv4/tcp_wmem", wmem, err);
+	/* 2, Linux's default, only answers; some queue must mark for the rest to make sense */
+	if (r == 0)
+		r = write_setting(pinned, section, "net/ipv4/tcp_ecn", plan->uses_ecn ? "1" : "2",
+				  err);
 	if (r == 0)
 		r = silence_ipv6(err);
 	return r < 0 ? r : write_all(pinned, section, node_settings, err);

@@ -155,6 +155,26 @@ static void align_plain(struct lh_verify *v)
 			v->trains[i].gap_ns = longest;
 }
 
+/* Packets of trains that share a link of a site must not meet there: each goes a little later than
+ * the one before it. */
+static void stagger(const struct lh_verify *v, struct lh_train *trains, size_t n)
+{
+	double wire = lh_probe_wire_bytes(lh_probe_full_bytes(v->plan));
+	int64_t lag = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct lh_train *t = &trains[i];
+		int64_t slowest = lh_plan_slowest_bps(v->plan, t->from, t->to);
+
+		if (lh_plan_shares_link(v->plan, t->from, t->to))
+			lag += (int64_t)(2 * lh_verify_ns(wire, slowest));
+		trains[i].lag_ns = lag;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (trains[i].gap_ns < 2 * lag)
+			trains[i].gap_ns = 2 * lag;
+}
+
 /* Runs and judges the trains of idle paths, those of one kind at a time. */
 static int run_idle(struct lh_verify *v, struct lh_error *err)
 {
@@ -169,6 +189,7 @@ static int run_idle(struct lh_verify *v, struct lh_error *err)
 		while (i + n < v->n_trains && v->trains[i + n].gap_ns == v->trains[i].gap_ns &&
 		       v->trains[i + n].n == v->trains[i].n)
 			n++;
+		stagger(v, &v->trains[i], n);
 		r = lh_trains_run(v->net, v->plan, &v->trains[i], n, err);
 		for (size_t k = i; k < i + n; k++) {
 			if (r == 0)

@@ -14,6 +14,7 @@ struct lh_train {
 	uint32_t n;	   /* packets */
 	uint32_t n_full;   /* of these every second one is full, until so many have been */
 	int64_t gap_ns;	   /* between packets; 0: all at once */
+	int64_t lag_ns;	   /* behind the first train; not less than those before it in the list */
 	uint32_t n_before; /* after so many, at_once go at a time */
 	uint32_t at_once;
 	uint32_t in_one;  /* packets that the kernel is given as one; all full then */

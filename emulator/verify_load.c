@@ -30,6 +30,29 @@ static size_t take_arrivals(const struct lh_train *t, double *ret)
 	return t->n_all;
 }
 
+/* Whether super-packets are cut somewhere on the way. */
+static bool is_cut(const struct lh_plan *plan, const struct lh_train *t)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, t->from, t->to);
+
+	return p->splits_segments || p->bottleneck.bandwidth_bps ||
+	       lh_plan_shares_link(plan, t->from, t->to);
+}
+
+/* Whether a path's queue can be made to overflow, and holds as much as it says then: it is drop-
+ * tail, and nothing before or after it is slower. */
+static bool has_plain_queue(const struct lh_plan *plan, const struct lh_train *t)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, t->from, t->to);
+	int64_t nic = plan->nodes[t->from].nic_up_bps;
+
+	if (plan->nodes[t->to].nic_down_bps < nic)
+		nic = plan->nodes[t->to].nic_down_bps;
+	return (p->splits_segments || p->bottleneck.bandwidth_bps) &&
+	       p->spec->queue.discipline == LH_DROP_TAIL && !p->jitter &&
+	       !lh_plan_shares_link(plan, t->from, t->to) && OVERLOAD * p->bandwidth_bps <= nic;
+}
+
 int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_error *err)
 {
 	const struct lh_plan *plan = v->plan;
@@ -41,6 +64,7 @@ int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_e
 	struct lh_verify_row row = lh_verify_row_of(&t, LH_PROPERTY_RATE);
 	lh_cleanup_free double *arrivals = NULL;
 	size_t n_arrived, half;
+	uint32_t room;
 	int r;
 
 	if (plan->nodes[idle->to].nic_burst_bytes > burst)
@@ -49,7 +73,7 @@ int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_e
 	if (slowest < p->bandwidth_bps)
 		n += 4 * burst / wire;
 	/* reading a clock takes virtual time: single packets cannot be sent at any rate */
-	if (lh_verify_ns(wire, slowest) < SINGLE_NS && !p->splits_segments)
+	if (lh_verify_ns(wire, slowest) < SINGLE_NS && !is_cut(plan, &t))
 		t.in_one = SUPER_BYTES / lh_probe_full_bytes(plan);
 	if (lh_verify_ns(wire, slowest) * n < RATE_NS)
 		n = RATE_NS / lh_verify_ns(wire, slowest);
@@ -59,8 +83,9 @@ int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_e
 	t.n = t.n_full = n > N_RATE_MAX ? N_RATE_MAX : (uint32_t)n;
 	t.no_checksum = p->chances.corrupt > 0;
 	/* no more at once than the queue has room for */
-	if (t.n > p->limit_pkts)
-		t.n = t.n_full = p->limit_pkts < 2 ? 2 : p->limit_pkts;
+	room = lh_plan_room_pkts(plan, t.from, t.to);
+	if (t.n > room)
+		t.n = t.n_full = room < 2 ? 2 : room;
 	r = lh_trains_run(v->net, plan, &t, 1, err);
 	arrivals = r == 0 ? calloc(2 * t.n, sizeof(*arrivals)) : NULL;
 	if (r == 0 && !arrivals)
@@ -101,14 +126,10 @@ int lh_verify_queue(struct lh_verify *v, const struct lh_train *idle, struct lh_
 	double n_after = 1.2 * (double)p->queue_ns / wire_ns * OVERLOAD / (OVERLOAD - 1) + 20;
 	struct lh_train t = {.from = idle->from, .to = idle->to, .at_once = OVERLOAD, .in_one = 1};
 	struct lh_verify_row row = lh_verify_row_of(&t, LH_PROPERTY_QUEUE);
-	int64_t nic = plan->nodes[t.from].nic_up_bps;
 	double longest = 0;
 	int r;
 
-	if (plan->nodes[t.to].nic_down_bps < nic)
-		nic = plan->nodes[t.to].nic_down_bps;
-	if (!p->splits_segments || p->jitter || n_before + n_after > N_QUEUE_MAX ||
-	    OVERLOAD * p->bandwidth_bps > nic || !v->is_virtual)
+	if (!v->is_virtual || n_before + n_after > N_QUEUE_MAX || !has_plain_queue(plan, &t))
 		return 0;
 	t.n = t.n_full = (uint32_t)(n_before + n_after);
 	t.n_before = (uint32_t)n_before;

@@ -274,8 +274,11 @@ static int64_t patience_ns(const struct trains *s)
 		const struct lh_plan_path *p =
 			lh_plan_path_at(s->plan, s->list[i].from, s->list[i].to);
 		double wire = s->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-		double queue_ns = p->limit_pkts * wire * 8 / (double)p->bandwidth_bps * LH_NS_PER_S;
-		double own_ns = s->list[i].n * wire * 8 / (double)p->bandwidth_bps * LH_NS_PER_S;
+		double slowest =
+			(double)lh_plan_slowest_bps(s->plan, s->list[i].from, s->list[i].to);
+		double room = (double)p->limit_pkts + p->bottleneck.limit_pkts;
+		double queue_ns = room * wire * 8 / slowest * LH_NS_PER_S;
+		double own_ns = s->list[i].n * wire * 8 / slowest * LH_NS_PER_S;
 		int64_t t = p->delay_ns + (p->jitter ? p->jitter->highest_ns : 0) +
 			    (int64_t)(queue_ns < own_ns ? queue_ns : own_ns);
 
@@ -294,8 +297,11 @@ static int send_all(struct trains *s, struct lh_error *err)
 
 	for (uint32_t i = 0, count; i < first->n && r == 0; i += count) {
 		count = first->n - i < first->in_one ? first->n - i : first->in_one;
-		for (size_t k = 0; k < s->n && r == 0; k++)
+		for (size_t k = 0; k < s->n && r == 0; k++) {
+			if (s->list[k].lag_ns)
+				lh_sleep_until(next_ns + s->list[k].lag_ns);
 			r = send_some(s, k, i, count, err);
+		}
 		waiting += s->n * count;
 		if (waiting >= HEAP_PACKETS) {
 			for (size_t k = 0; k < s->plan->n_nodes; k++)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +22,8 @@ enum { PATIENCE_MS = 60000 }; /* for any answer; to boot takes less than a secon
 
 struct lh_wan {
 	char *run_dir;
-	size_t n_nodes;
+	size_t n_pairs;
+	size_t n_links;
 	int line_fd;
 	pid_t pid;
 };
@@ -65,11 +67,11 @@ static int ask(struct lh_wan *wan, enum lh_wan_question question, struct lh_wan_
 	return take_answer(wan, ret, err);
 }
 
-int lh_wan_start(const struct lh_wan_request *request, const char *run_dir, size_t n_nodes,
-		 struct lh_wan **ret_wan, struct lh_error *err)
+int lh_wan_start(const struct lh_wan_request *request, const char *run_dir,
+		 const struct lh_plan *plan, struct lh_wan **ret_wan, struct lh_error *err)
 {
 	int ends[2] = {-1, -1};
-	struct lh_guest_wan line = {.n_cables = n_nodes};
+	struct lh_guest_wan line = {.n_cables = plan->n_nodes};
 	struct lh_guest_request guest = {.kernel_path = request->kernel_path,
 					 .program_path = request->program_path,
 					 .run_dir = run_dir,
@@ -82,8 +84,10 @@ int lh_wan_start(const struct lh_wan_request *request, const char *run_dir, size
 	int r;
 
 	if (wan)
-		*wan = (struct lh_wan){
-			.line_fd = -1, .n_nodes = n_nodes, .run_dir = strdup(run_dir)};
+		*wan = (struct lh_wan){.line_fd = -1,
+				       .n_pairs = plan->n_nodes * plan->n_nodes,
+				       .n_links = 2 * plan->n_accesses,
+				       .run_dir = strdup(run_dir)};
 	if (!wan || !wan->run_dir || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
 		lh_wan_stop(wan);
 		return lh_fail(err, LH_ESYS, errno, "open a line to the guest");
@@ -136,10 +140,13 @@ int lh_wan_timer(struct lh_wan *wan, int64_t *ret_p99_ns, struct lh_error *err)
 	return r;
 }
 
-int lh_wan_read(struct lh_wan *wan, struct lh_net_counter *counters, struct lh_net_faults *faults,
-		int64_t *ret_counted_ns, struct lh_error *err)
+int lh_wan_read(struct lh_wan *wan, struct lh_net_counter *counters, struct lh_site_counter *links,
+		struct lh_net_faults *faults, int64_t *ret_counted_ns, struct lh_error *err)
 {
-	size_t size = wan->n_nodes * wan->n_nodes * sizeof(*counters);
+	struct iovec parts[] = {{faults, sizeof(*faults)},
+				{counters, wan->n_pairs * sizeof(*counters)},
+				{links, wan->n_links * sizeof(*links)}};
+	size_t size = parts[0].iov_len + parts[1].iov_len + parts[2].iov_len;
 	lh_cleanup_free char *path = lh_path_join(wan->run_dir, LH_WAN_COUNTERS);
 	lh_cleanup_close int fd = -1;
 	struct lh_wan_answer answer;
@@ -149,8 +156,7 @@ int lh_wan_read(struct lh_wan *wan, struct lh_net_counter *counters, struct lh_n
 	if (r < 0)
 		return r;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || pread(fd, faults, sizeof(*faults), 0) != (ssize_t)sizeof(*faults) ||
-	    pread(fd, counters, size, sizeof(*faults)) != (ssize_t)size)
+	if (fd < 0 || readv(fd, parts, 3) != (ssize_t)size)
 		return lh_fail(err, LH_ESYS, fd < 0 ? errno : 0, "read the guest's counters");
 	*ret_counted_ns = answer.value;
 	return 0;

@@ -20,11 +20,11 @@ struct lh_wan_request {
 
 /*
  * Boots the guest and waits until its links stand: TAP devices (cable.h) then wait in the current
- * namespace. run_dir/run.json holds the scenario of n_nodes nodes. Main thread only; the guest
- * ends with this process. LH_EENV, LH_ERUN.
+ * namespace. run_dir/run.json holds the scenario of the plan. Main thread only; the guest ends with
+ * this process. LH_EENV, LH_ERUN.
  */
-int lh_wan_start(const struct lh_wan_request *request, const char *run_dir, size_t n_nodes,
-		 struct lh_wan **ret_wan, struct lh_error *err);
+int lh_wan_start(const struct lh_wan_request *request, const char *run_dir,
+		 const struct lh_plan *plan, struct lh_wan **ret_wan, struct lh_error *err);
 
 /* Ends the guest. NULL is fine. */
 void lh_wan_stop(struct lh_wan *wan);
@@ -32,9 +32,10 @@ void lh_wan_stop(struct lh_wan *wan);
 /* As lh_net_shape, in the guest. */
 int lh_wan_shape(struct lh_wan *wan, struct lh_error *err);
 
-/* As lh_net_read_counters, lh_net_read_faults and lh_net_counted_ns at once, in the guest. */
-int lh_wan_read(struct lh_wan *wan, struct lh_net_counter *counters, struct lh_net_faults *faults,
-		int64_t *ret_counted_ns, struct lh_error *err);
+/* As lh_net_read_counters, lh_net_read_site_links, lh_net_read_faults and lh_net_counted_ns at
+ * once, in the guest. */
+int lh_wan_read(struct lh_wan *wan, struct lh_net_counter *counters, struct lh_site_counter *links,
+		struct lh_net_faults *faults, int64_t *ret_counted_ns, struct lh_error *err);
 
 /* How late the guest's timers are: see fitness.h. */
 int lh_wan_timer(struct lh_wan *wan, int64_t *ret_p99_ns, struct lh_error *err);

@@ -26,7 +26,7 @@ struct lh_wan_answer {
 	char message[LH_WAN_MESSAGE_MAX];
 };
 
-/* In the run's folder: struct lh_net_faults, then the counters of all pairs. */
+/* In the run's folder: struct lh_net_faults, the counters of all pairs, those of all accesses. */
 #define LH_WAN_COUNTERS ".guest/counters"
 
 /* The guest's end of the line. */

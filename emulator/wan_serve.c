@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ struct server {
 	const struct lh_plan *plan;
 	struct lh_net *net;
 	struct lh_net_counter *counters;
+	struct lh_site_counter *links;
 	int line_fd;
 	int counters_fd;
 };
@@ -58,16 +60,21 @@ static bool send_answer(const struct server *s, int code, int64_t value, const s
 
 static int write_counters(struct server *s, struct lh_error *err)
 {
-	size_t size = s->plan->n_nodes * s->plan->n_nodes * sizeof(*s->counters);
 	struct lh_net_faults faults;
+	struct iovec parts[] = {{&faults, sizeof(faults)},
+				{s->counters,
+				 s->plan->n_nodes * s->plan->n_nodes * sizeof(*s->counters)},
+				{s->links, 2 * s->plan->n_accesses * sizeof(*s->links)}};
+	size_t size = parts[0].iov_len + parts[1].iov_len + parts[2].iov_len;
 	int r = lh_net_read_faults(s->net, &faults, err);
 
+	if (r == 0 && s->plan->n_accesses)
+		r = lh_net_read_site_links(s->net, s->links, err);
 	if (r == 0)
 		r = lh_net_read_counters(s->net, s->counters, err);
 	if (r < 0)
 		return r;
-	if (pwrite(s->counters_fd, &faults, sizeof(faults), 0) != (ssize_t)sizeof(faults) ||
-	    pwrite(s->counters_fd, s->counters, size, sizeof(faults)) != (ssize_t)size ||
+	if (pwritev(s->counters_fd, parts, 3, 0) != (ssize_t)size ||
 	    /* the guest would keep it to itself for a while */
 	    sync_file_range(s->counters_fd, 0, 0,
 			    SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) < 0)
@@ -105,7 +112,8 @@ static int open_all(struct server *s, const struct lh_scenario *scenario, const 
 	s->plan = *ret_plan;
 	s->counters = calloc(s->plan->n_nodes * s->plan->n_nodes, sizeof(*s->counters));
 	s->counters_fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-	if (!s->counters || s->counters_fd < 0)
+	s->links = calloc(2 * s->plan->n_accesses + 1, sizeof(*s->links));
+	if (!s->counters || !s->links || s->counters_fd < 0)
 		return lh_fail(err, LH_ESYS, errno, "create " LH_WAN_COUNTERS);
 	return lh_net_open(s->plan, &options, &s->net, err);
 }
@@ -132,6 +140,7 @@ int lh_wan_serve(const struct lh_scenario *scenario, const char *run_dir, struct
 	lh_net_close(s.net);
 	lh_plan_free(plan);
 	free(s.counters);
+	free(s.links);
 	if (s.counters_fd >= 0)
 		close(s.counters_fd);
 	if (s.line_fd >= 0)

@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/yaml.h"
 #include "scenarios/bind.h"
+#include "scenarios/check_internal.h"
 #include "scenarios/jitter.h"
 
 /* Three standard deviations must leave a micro-batch some time. */
@@ -156,6 +157,7 @@ static bool check_path(const struct lh_network *network, const struct lh_path_sp
 	if (formed && !diag->n_messages)
 		check_jitter(p, written, key_path, diag);
 	check_loss(p, key_path, diag);
+	lh_check_queue(&p->queue, p->pos, key_path, diag);
 	return formed;
 }
 
@@ -204,6 +206,7 @@ static bool check_network(const struct lh_scenario *sc, struct lh_diag *diag)
 	for (size_t i = 0; i < network->n_paths; i++)
 		formed &= check_path(network, &network->paths[i], paths->entries[i].value, i, diag);
 	check_duplicate_paths(network, diag);
+	lh_check_site_links(network, diag);
 	return formed;
 }
 

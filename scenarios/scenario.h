@@ -45,7 +45,26 @@ enum lh_jitter_distribution {
 	LH_JITTER_EMPIRICAL, /* not a name that can be written: samples are given */
 };
 
+enum lh_queue_discipline { LH_DROP_TAIL, LH_CODEL, LH_FQ_CODEL };
+
 struct lh_yaml;
+
+/* What waits at a bottleneck, and which packets are dropped or marked. */
+struct lh_queue_spec {
+	struct lh_queue_size size;
+	int discipline;	     /* enum lh_queue_discipline */
+	int64_t target_ns;   /* of an AQM; -1: the kernel's, as for the next */
+	int64_t interval_ns; /* of an AQM */
+	bool ecn;	     /* an AQM marks packets that can be marked */
+};
+
+/* The link between a site and all others, in one direction, that its nodes share. */
+struct lh_site_link {
+	int64_t bandwidth_bps; /* 0: no limit */
+	struct lh_queue_spec queue;
+	char *source;
+	struct lh_pos pos;
+};
 
 /* A zone, region or on-premise room. Optional strings are NULL when absent. */
 struct lh_site {
@@ -54,6 +73,8 @@ struct lh_site {
 	int continent; /* enum lh_continent */
 	char *region;
 	char *zone;
+	struct lh_site_link uplink;
+	struct lh_site_link downlink;
 	char *source;
 };
 
@@ -77,8 +98,7 @@ struct lh_path_spec {
 	int64_t rtt_ns;	  /* with between; else -1 */
 	int64_t delay_ns; /* one way, with from and to; else -1 */
 	int64_t bandwidth_bps;
-	struct lh_queue_size queue;
-	int queue_discipline;	     /* always 0, drop-tail */
+	struct lh_queue_spec queue;
 	int64_t stream_window_bytes; /* -1: the network's */
 	int64_t jitter_ns;	     /* standard deviation; -1: none, or that of the samples */
 	int jitter_distribution;     /* enum lh_jitter_distribution */

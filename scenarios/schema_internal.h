@@ -18,6 +18,7 @@
 #define END {.key = NULL}
 #define RATE_MAX 1000000000000 /* 1 Tbit/s */
 #define JITTER_MAX 2000000000 /* 2 s: netem holds a deviation in 31 bits of ns */
+#define QUEUE_TARGET_MAX 4000000000 /* 4 s: the kernel holds it in 32 bits of us */
 #define DELAY_MAX 3600000000000 /* 1 h */
 /* clang-format on */
 

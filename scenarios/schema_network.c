@@ -11,6 +11,47 @@ static const struct lh_choice continents[] = {
 	{NULL, 0},
 };
 
+static const struct lh_choice queue_disciplines[] = {
+	{"drop-tail", LH_DROP_TAIL},
+	{"codel", LH_CODEL},
+	{"fq_codel", LH_FQ_CODEL},
+	{NULL, 0},
+};
+
+#define QUEUE_FIELDS(owner, length_doc)                                                       \
+	{.key = "queue", .type = LH_FIELD_QUEUE, AT(owner, queue.size), .fallback = "200 ms",  \
+	 .max = DELAY_MAX, .doc = length_doc},                                                \
+	{.key = "queue_discipline", .type = LH_FIELD_CHOICE, AT(owner, queue.discipline),      \
+	 .choices = queue_disciplines,                                                        \
+	 .doc = "which packets are dropped: the last of a full queue, or those that an active " \
+		"queue management of the kernel chooses"},                                    \
+	{.key = "queue_target", .type = LH_FIELD_DURATION, AT(owner, queue.target_ns),         \
+	 .min = 1000, .max = QUEUE_TARGET_MAX,                                                \
+	 .doc = "with codel or fq_codel: the standing delay that is allowed; 5 ms where absent"}, \
+	{.key = "queue_interval", .type = LH_FIELD_DURATION, AT(owner, queue.interval_ns),     \
+	 .min = 1000, .max = QUEUE_TARGET_MAX,                                                \
+	 .doc = "with codel or fq_codel: how long it may stand, about a round trip; 100 ms "    \
+		"where absent"},                                                              \
+	{.key = "ecn", .type = LH_FIELD_BOOLEAN, AT(owner, queue.ecn),                         \
+	 .doc = "with codel or fq_codel: packets are marked in place of dropped; all nodes' "   \
+		"TCP then asks for it"}
+
+static const struct lh_field site_link_fields[] = {
+	{.key = "bandwidth", .type = LH_FIELD_RATE, .flags = REQUIRED,
+	 AT(struct lh_site_link, bandwidth_bps), .min = 8, .max = RATE_MAX,
+	 .doc = "of all nodes of the site together, on the wire"},
+	QUEUE_FIELDS(struct lh_site_link,
+		     "how much waits before the link: a time, bytes or packets"),
+	SOURCE(struct lh_site_link),
+	END,
+};
+
+static const struct lh_section site_link_section = {
+	"a site's link", "What the nodes of a site share on the way to or from all others.",
+	sizeof(struct lh_site_link), LH_NO_OFFSET, NULL, offsetof(struct lh_site_link, pos),
+	site_link_fields,
+};
+
 static const struct lh_field site_fields[] = {
 	{.key = "provider", .type = LH_FIELD_STRING, .flags = REQUIRED,
 	 AT(struct lh_site, provider),
@@ -22,6 +63,12 @@ static const struct lh_field site_fields[] = {
 	 .doc = "the provider's region"},
 	{.key = "zone", .type = LH_FIELD_STRING, AT(struct lh_site, zone),
 	 .doc = "the zone in the region"},
+	{.key = "uplink", .type = LH_FIELD_SECTION, AT(struct lh_site, uplink),
+	 .section = &site_link_section,
+	 .doc = "what the nodes of the site share towards all other sites"},
+	{.key = "downlink", .type = LH_FIELD_SECTION, AT(struct lh_site, downlink),
+	 .section = &site_link_section,
+	 .doc = "what the nodes of the site share from all other sites"},
 	SOURCE(struct lh_site),
 	END,
 };
@@ -55,9 +102,6 @@ static const struct lh_section measured_section = {
 	sizeof(struct lh_measured), LH_NO_OFFSET, NULL, LH_NO_OFFSET, measured_fields,
 };
 
-
-static const struct lh_choice queue_disciplines[] = {{"drop-tail", 0}, {NULL, 0}};
-
 static const struct lh_choice jitter_distributions[] = {
 	{"normal", LH_JITTER_NORMAL},
 	{"pareto", LH_JITTER_PARETO},
@@ -81,13 +125,9 @@ static const struct lh_field path_fields[] = {
 	{.key = "bandwidth", .type = LH_FIELD_RATE, .flags = REQUIRED,
 	 AT(struct lh_path_spec, bandwidth_bps), .min = 8, .max = RATE_MAX,
 	 .doc = "of one pair of nodes in each direction, on the wire"},
-	{.key = "queue", .type = LH_FIELD_QUEUE, AT(struct lh_path_spec, queue),
-	 .fallback = "200 ms", .max = DELAY_MAX,
-	 .doc = "how much waits at the bottleneck before packets are dropped: a time, bytes, "
-		"packets, or BDP (bandwidth times round-trip time)"},
-	{.key = "queue_discipline", .type = LH_FIELD_CHOICE,
-	 AT(struct lh_path_spec, queue_discipline), .choices = queue_disciplines,
-	 .doc = "which packets a full queue drops; drop-tail, the last, is all that this version has"},
+	QUEUE_FIELDS(struct lh_path_spec,
+		     "how much waits at the bottleneck before packets are dropped: a time, bytes, "
+		     "packets, or BDP (bandwidth times round-trip time)"),
 	{.key = "jitter", .type = LH_FIELD_DURATION, AT(struct lh_path_spec, jitter_ns),
 	 .max = JITTER_MAX,
 	 .doc = "standard deviation of the one-way delay from packet to packet; order is kept"},

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routers, links, queues and routes of a network. See network.h.
+ *
+ * A node without an access of its own hangs on the router "wan": its port there has the delay
+ * lines of all senders and the rate at which it receives. Nodes of a site with shared links, and
+ * nodes with a bottleneck before them that netem cannot be, have more on the way to them:
+ *
+ *   node --> access --up: the site's uplink--> wan --stage: bottlenecks--> line
+ *        --line: netem--> gate --down: the site's downlink--> access --port: rate--> node
+ *
+ * Without bottlenecks to a node wan itself has its line. Inside a site with shared links the
+ * access hands packets over by itself; the port then has their delay lines.
+ */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/cleanup.h"
+#include "emulator/cable.h"
+#include "emulator/link.h"
+#include "emulator/netns.h"
+#include "emulator/network_internal.h"
+#include "emulator/qdisc.h"
+#include "emulator/settings.h"
+
+static const uint32_t network_prefix = 10u << 24 | 64u << 16;		  /* 10.64.0.0/10 */
+static const uint32_t gateway = 10u << 24 | 127u << 16 | 255u << 8 | 254; /* never spoken to */
+
+enum {
+	NETWORK_PREFIX_LEN = 10,
+	TABLE_INWARDS = 100, /* in an access: for what comes from outside */
+};
+
+/* Both ends of a link, for locally administered addresses. */
+enum side { SIDE_NODE, SIDE_PORT, SIDE_LINE, SIDE_GATE, SIDE_STAGE, SIDE_STAGED, SIDE_UP = 8 };
+
+static void mac_of(size_t i, enum side side, uint8_t ret[6])
+{
+	const uint8_t mac[6] = {0x02, 0x4c, 0x48, (uint8_t)side, (uint8_t)(i >> 8), (uint8_t)i};
+
+	memcpy(ret, mac, sizeof(mac));
+}
+
+static int ifindex_of(const char *name, struct lh_error *err)
+{
+	unsigned i = if_nametoindex(name);
+
+	return i ? (int)i : lh_fail(err, LH_ESYS, errno, "look up link %s", name);
+}
+
+bool lh_net_is_at_port(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_plan_access *access = plan->nodes[to].access;
+
+	return !access || (access->site && plan->nodes[from].access == access);
+}
+
+static size_t access_router(const struct lh_plan *plan, size_t node)
+{
+	const struct lh_plan_access *access = plan->nodes[node].access;
+
+	return access ? LH_ROUTER_ACCESS + (size_t)(access - plan->accesses) : LH_ROUTER_WAN;
+}
+
+static size_t line_router(const struct lh_plan *plan, size_t node)
+{
+	return plan->nodes[node].is_staged ? LH_ROUTER_LINE : LH_ROUTER_WAN;
+}
+
+static bool is_needed(const struct lh_plan *plan, size_t router)
+{
+	bool staged = false;
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		staged |= plan->nodes[i].is_staged;
+	return router == LH_ROUTER_LINE	  ? staged
+	       : router == LH_ROUTER_GATE ? plan->n_accesses > 0
+					  : true;
+}
+
+/* Its own addresses: without any the kernel takes no gateway. */
+static int set_up_router(struct lh_net *net, struct lh_nl *nl, struct lh_error *err)
+{
+	int lo = -1;
+	int r = lh_settings_router(net->pinned, err);
+
+	if (r == 0)
+		r = lo = ifindex_of("lo", err);
+	return r < 0 ? r : lh_link_up(nl, lo, err);
+}
+
+static int add_routers(struct lh_net *net, struct lh_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < net->n_routers && r == 0; i++) {
+		struct lh_router *router = &net->routers[i];
+
+		if (!is_needed(net->plan, i))
+			continue;
+		r = lh_netns_create(&router->ns_fd, err);
+		if (r == 0)
+			r = lh_nl_open(&router->nl, err);
+		if (r == 0)
+			r = set_up_router(net, router->nl, err);
+	}
+	return r;
+}
+
+/* Gives a node's link its address, and the way to all others. */
+static int set_up_address(struct lh_net *net, struct lh_nl *nl, size_t i, int link,
+			  struct lh_error *err)
+{
+	uint32_t address = net->plan->nodes[i].address;
+	struct lh_route route = {.prefix = network_prefix,
+				 .prefix_len = NETWORK_PREFIX_LEN,
+				 .gateway = gateway,
+				 .source = address,
+				 .initial_window = net->plan->initial_window_segments};
+	uint8_t port_mac[6];
+	int r = lh_address_add(nl, link, address, err);
+
+	mac_of(i, SIDE_PORT, port_mac);
+	if (r == 0)
+		r = lh_neighbour_add(nl, link, gateway, port_mac, err);
+	return r < 0 ? r : lh_route_add(nl, link, &route, err);
+}
+
+/* Makes the link of node i, in its namespace, to its router; in a guest that is the network alone,
+ * the cable behind it, too. */
+static int make_link(struct lh_net *net, struct lh_nl *nl, size_t i, int *ret_link,
+		     struct lh_error *err)
+{
+	uint8_t mac[6], port_mac[6];
+	char port[IFNAMSIZ];
+	int r;
+
+	mac_of(i, SIDE_NODE, mac);
+	mac_of(i, SIDE_PORT, port_mac);
+	snprintf(port, sizeof(port), "port%u", (unsigned)i);
+	if (net->part == LH_NET_NODES)
+		return lh_cable_take(net, nl, i, mac, ret_link, err);
+	r = lh_veth_add(nl, "eth0", mac, port, port_mac,
+			net->routers[access_router(net->plan, i)].ns_fd, net->plan->mtu_bytes, err);
+	if (r == 0)
+		r = *ret_link = ifindex_of("eth0", err);
+	if (r >= 0)
+		r = lh_link_up(nl, *ret_link, err);
+	if (r == 0 && net->part == LH_NET_WAN)
+		r = lh_cable_join(net, nl, i, *ret_link, err);
+	return r;
+}
+
+/* In the namespace of node i: its link to its router, address and route. */
+static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err)
+{
+	int lo = -1, link = -1;
+	int r = net->part == LH_NET_WAN ? 0 : lh_settings_node(net->plan, i, net->pinned, err);
+
+	if (r == 0)
+		r = lo = ifindex_of("lo", err);
+	if (r >= 0)
+		r = lh_link_up(nl, lo, err);
+	if (r == 0)
+		r = make_link(net, nl, i, &link, err);
+	if (r == 0 && net->part != LH_NET_WAN)
+		r = set_up_address(net, nl, i, link, err);
+	return r;
+}
+
+static int add_node(struct lh_net *net, size_t i, struct lh_error *err)
+{
+	struct lh_nl *nl = NULL;
+	int r = lh_netns_create(&net->node_ns_fds[i], err);
+
+	if (r == 0)
+		r = lh_nl_open(&nl, err);
+	if (r == 0)
+		r = set_up_node(net, nl, i, err);
+	lh_nl_close(nl);
+	return r < 0 ? lh_error_prefix(err, "node %s", net->plan->nodes[i].name) : 0;
+}
+
+/* Brings the named link of a router up. */
+static int open_device(struct lh_net *net, size_t router, const char *name, struct lh_device *ret,
+		       struct lh_error *err)
+{
+	int ifindex = -1;
+	int r = lh_netns_enter(net->routers[router].ns_fd, err);
+
+	if (r == 0)
+		r = ifindex = ifindex_of(name, err);
+	if (r >= 0)
+		r = lh_link_up(net->routers[router].nl, ifindex, err);
+	if (r == 0)
+		*ret = (struct lh_device){router, ifindex};
+	return r;
+}
+
+/* A link between two routers, named NAMEi at both ends, that packets take one way only: those for
+ * the route, by way of the far end. */
+static int connect_routers(struct lh_net *net, size_t from, size_t to, const char *name, size_t i,
+			   enum side side, struct lh_device *ret, struct lh_error *err)
+{
+	uint8_t mac[6], peer_mac[6];
+	char link[IFNAMSIZ];
+	struct lh_device far;
+	int r = lh_netns_enter(net->routers[from].ns_fd, err);
+
+	mac_of(i, side, mac);
+	mac_of(i, side + 1, peer_mac);
+	snprintf(link, sizeof(link), "%s%u", name, (unsigned)i);
+	if (r == 0)
+		r = lh_veth_add(net->routers[from].nl, link, mac, link, peer_mac,
+				net->routers[to].ns_fd, net->plan->mtu_bytes, err);
+	if (r == 0)
+		r = open_device(net, to, link, &far, err);
+	if (r == 0)
+		r = open_device(net, from, link, ret, err);
+	if (r == 0)
+		r = lh_neighbour_add(net->routers[from].nl, ret->ifindex, gateway, peer_mac, err);
+	return r;
+}
+
+/* Routes to a node out of a router's link, to the router at its other end. */
+static int route_to_node(struct lh_net *net, const struct lh_device *d, size_t node,
+			 struct lh_error *err)
+{
+	struct lh_route route = {
+		.prefix = net->plan->nodes[node].address, .prefix_len = 32, .gateway = gateway};
+
+	return lh_route_add(net->routers[d->router].nl, d->ifindex, &route, err);
+}
+
+/* Everything out of an access but what stays in it goes up; what comes down goes to the ports. */
+static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
+{
+	const struct lh_plan_access *access = &net->plan->accesses[i];
+	struct lh_route out = {
+		.prefix = network_prefix, .prefix_len = NETWORK_PREFIX_LEN, .gateway = gateway};
+	size_t router = LH_ROUTER_ACCESS + i;
+	char down[IFNAMSIZ];
+	int r = connect_routers(net, router, LH_ROUTER_WAN, "up", i, SIDE_UP, &net->ups[i], err);
+
+	if (r == 0)
+		r = lh_route_add(net->routers[router].nl, net->ups[i].ifindex, &out, err);
+	if (r == 0)
+		r = connect_routers(net, LH_ROUTER_GATE, router, "down", i, SIDE_UP + 2,
+				    &net->downs[i], err);
+	snprintf(down, sizeof(down), "down%u", (unsigned)i);
+	if (r == 0)
+		r = lh_rule_add(net->routers[router].nl, down, TABLE_INWARDS, err);
+	return r < 0 && access->site ? lh_error_prefix(err, "links of site %s", access->site->name)
+				     : r;
+}
+
+/* In a router's namespace: the port to node i. */
+static int set_up_port(struct lh_net *net, size_t i, struct lh_error *err)
+{
+	const struct lh_plan_node *n = &net->plan->nodes[i];
+	struct lh_route route = {.prefix = n->address, .prefix_len = 32};
+	size_t router = access_router(net->plan, i);
+	struct lh_nl *nl = net->routers[router].nl;
+	uint8_t mac[6];
+	char port[IFNAMSIZ];
+	int r;
+
+	mac_of(i, SIDE_NODE, mac);
+	snprintf(port, sizeof(port), "port%u", (unsigned)i);
+	r = open_device(net, router, port, &net->ports[i], err);
+	if (r == 0 && (!n->access || n->access->site))
+		r = lh_route_add(nl, net->ports[i].ifindex, &route, err);
+	route.table = TABLE_INWARDS;
+	if (r == 0 && n->access)
+		r = lh_route_add(nl, net->ports[i].ifindex, &route, err);
+	if (r == 0)
+		r = lh_neighbour_add(nl, net->ports[i].ifindex, n->address, mac, err);
+	return r;
+}
+
+/* The line to a node with an access. */
+static int add_line(struct lh_net *net, size_t i, struct lh_error *err)
+{
+	struct lh_device *access_down =
+		&net->downs[net->plan->nodes[i].access - net->plan->accesses];
+	int r = connect_routers(net, line_router(net->plan, i), LH_ROUTER_GATE, "line", i,
+				SIDE_LINE, &net->lines[i], err);
+
+	if (r == 0)
+		r = route_to_node(net, &net->lines[i], i, err);
+	return r < 0 ? r : route_to_node(net, access_down, i, err);
+}
+
+/* The link before that line, where there are bottlenecks. */
+static int add_stage(struct lh_net *net, size_t i, struct lh_error *err)
+{
+	int r = connect_routers(net, LH_ROUTER_WAN, LH_ROUTER_LINE, "stage", i, SIDE_STAGE,
+				&net->stages[i], err);
+
+	return r < 0 ? r : route_to_node(net, &net->stages[i], i, err);
+}
+
+/* What stands before the port to a node. */
+static int add_way_to(struct lh_net *net, size_t i, struct lh_error *err)
+{
+	int r = set_up_port(net, i, err);
+
+	if (r == 0 && net->plan->nodes[i].access && net->plan->n_nodes > 1)
+		r = add_line(net, i, err);
+	if (r == 0 && net->plan->nodes[i].is_staged)
+		r = add_stage(net, i, err);
+	return r < 0 ? lh_error_prefix(err, "port of node %s", net->plan->nodes[i].name) : 0;
+}
+
+static int wait_for_device(struct lh_net *net, const struct lh_device *d, struct lh_error *err)
+{
+	char name[IFNAMSIZ];
+	int r = d->ifindex ? lh_netns_enter(net->routers[d->router].ns_fd, err) : 0;
+
+	if (r < 0 || !d->ifindex)
+		return r;
+	if (!if_indextoname((unsigned)d->ifindex, name))
+		return lh_fail(err, LH_ESYS, errno, "look up link %d", d->ifindex);
+	return lh_link_wait(net->routers[d->router].nl, d->ifindex, name, err);
+}
+
+static int wait_for_node(struct lh_net *net, size_t i, struct lh_error *err)
+{
+	struct lh_nl *nl = NULL;
+	int link = -1;
+	int r = lh_net_enter(net, i, err);
+
+	if (r == 0)
+		r = lh_nl_open(&nl, err);
+	if (r == 0)
+		r = link = ifindex_of("eth0", err);
+	if (r >= 0)
+		r = lh_link_wait(nl, link, "eth0", err);
+	lh_nl_close(nl);
+	return r;
+}
+
+/* All links carry packets: none is lost before the first queue. */
+static int wait_for_links(struct lh_net *net, struct lh_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++) {
+		r = wait_for_device(net, &net->ports[i], err);
+		if (r == 0)
+			r = wait_for_device(net, &net->lines[i], err);
+		if (r == 0)
+			r = wait_for_device(net, &net->stages[i], err);
+		if (r == 0)
+			r = wait_for_node(net, i, err);
+	}
+	for (size_t i = 0; i < net->plan->n_accesses && r == 0; i++) {
+		r = wait_for_device(net, &net->ups[i], err);
+		if (r == 0)
+			r = wait_for_device(net, &net->downs[i], err);
+	}
+	return r;
+}
+
+int lh_net_build(struct lh_net *net, struct lh_error *err)
+{
+	int r = net->part == LH_NET_NODES ? 0 : add_routers(net, err);
+
+	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++)
+		r = add_node(net, i, err);
+	if (r < 0 || net->part == LH_NET_NODES)
+		return r;
+	for (size_t i = 0; i < net->plan->n_accesses && r == 0; i++)
+		r = add_access(net, i, err);
+	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++)
+		r = add_way_to(net, i, err);
+	return r < 0 ? r : wait_for_links(net, err);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network plan as JSON. See plan.h. */
+#include <math.h>
+
+#include "emulator/plan.h"
+
+static json_t *node_to_json(const struct lh_plan *plan, size_t i)
+{
+	const struct lh_plan_node *n = &plan->nodes[i];
+	char address[16];
+
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
+			 "site", plan->scenario->network.sites[n->site].name, "address",
+			 lh_address_format(n->address, address, sizeof(address)), "nic_up_bps",
+			 (json_int_t)n->nic_up_bps, "nic_down_bps", (json_int_t)n->nic_down_bps,
+			 "nic_burst_bytes", (json_int_t)n->nic_burst_bytes, "nic_limit_bytes",
+			 (json_int_t)n->nic_limit_bytes, "burst_segments",
+			 (json_int_t)n->burst_segments, "congestion_control",
+			 n->tcp->congestion_control, "rmem_max_bytes",
+			 (json_int_t)n->tcp->rmem_max_bytes, "wmem_max_bytes",
+			 (json_int_t)n->tcp->wmem_max_bytes);
+}
+
+static void add_chance(json_t *path, const char *key, uint32_t chance)
+{
+	if (chance)
+		json_object_set_new(path, key, json_integer(chance));
+}
+
+/* What is random on a path; keys of what is not are left out. */
+static void add_randomness(json_t *path, const struct lh_plan_path *p)
+{
+	static const char *const names[] = {[LH_JITTER_NORMAL] = "normal",
+					    [LH_JITTER_PARETO] = "pareto",
+					    [LH_JITTER_PARETONORMAL] = "paretonormal",
+					    [LH_JITTER_UNIFORM] = "uniform",
+					    [LH_JITTER_EMPIRICAL] = "empirical"};
+
+	if (p->jitter) {
+		json_object_set_new(path, "jitter_ns", json_integer(llround(p->jitter->sd_ns)));
+		json_object_set_new(
+			path, "jitter_distribution",
+			json_string(
+				names[p->spec->n_jitter_samples ? LH_JITTER_EMPIRICAL
+								: p->spec->jitter_distribution]));
+		json_object_set_new(path, "jitter_sigma_ns", json_integer(p->jitter->sigma_ns));
+		json_object_set_new(path, "jitter_lowest_ns", json_integer(p->jitter->lowest_ns));
+		json_object_set_new(path, "jitter_highest_ns", json_integer(p->jitter->highest_ns));
+	}
+	add_chance(path, "loss_of_2_32", p->chances.loss);
+	add_chance(path, "burst_in_of_2_32", p->chances.burst_in);
+	add_chance(path, "burst_out_of_2_32", p->chances.burst_out);
+	add_chance(path, "duplicate_of_2_32", p->chances.duplicate);
+	add_chance(path, "corrupt_of_2_32", p->chances.corrupt);
+	add_chance(path, "reorder_of_2_32", p->chances.reorder);
+	if (p->seed)
+		json_object_set_new(path, "seed", json_integer((json_int_t)p->seed));
+}
+
+static const char *const discipline_names[] = {
+	[LH_DROP_TAIL] = "drop-tail", [LH_CODEL] = "codel", [LH_FQ_CODEL] = "fq_codel"};
+
+/* A bottleneck that stands by itself. */
+static json_t *bottleneck_to_json(const struct lh_plan_bottleneck *b)
+{
+	json_t *doc = json_pack("{s:s, s:I, s:I, s:I}", "discipline",
+				discipline_names[b->queue->discipline], "bandwidth_bps",
+				(json_int_t)b->bandwidth_bps, "queue_ns", (json_int_t)b->queue_ns,
+				"burst_bytes", (json_int_t)b->burst_bytes);
+
+	if (b->queue->discipline == LH_DROP_TAIL)
+		json_object_set_new(doc, "limit_bytes", json_integer(b->limit_bytes));
+	else
+		json_object_set_new(doc, "limit_pkts", json_integer(b->limit_pkts));
+	if (b->queue->target_ns > 0)
+		json_object_set_new(doc, "target_ns", json_integer(b->queue->target_ns));
+	if (b->queue->interval_ns > 0)
+		json_object_set_new(doc, "interval_ns", json_integer(b->queue->interval_ns));
+	if (b->queue->ecn)
+		json_object_set_new(doc, "ecn", json_true());
+	return doc;
+}
+
+/* The links that the nodes of a site share. */
+static json_t *site_links_to_json(const struct lh_plan *plan)
+{
+	json_t *links = json_array();
+
+	for (size_t i = 0; i < plan->n_accesses; i++) {
+		const struct lh_plan_access *access = &plan->accesses[i];
+		json_t *doc = access->site ? json_pack("{s:s}", "site", access->site->name) : NULL;
+
+		if (!doc)
+			continue;
+		if (access->up.bandwidth_bps)
+			json_object_set_new(doc, "up", bottleneck_to_json(&access->up));
+		if (access->down.bandwidth_bps)
+			json_object_set_new(doc, "down", bottleneck_to_json(&access->down));
+		json_array_append_new(links, doc);
+	}
+	return links;
+}
+
+static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+
+	json_t *path =
+		json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "from",
+			  plan->nodes[from].name, "to", plan->nodes[to].name, "delay_ns",
+			  (json_int_t)p->delay_ns, "bandwidth_bps", (json_int_t)p->bandwidth_bps,
+			  "queue_ns", (json_int_t)p->queue_ns, "limit_pkts",
+			  (json_int_t)p->limit_pkts, "clamp_segments",
+			  (json_int_t)p->clamp_segments, "splits_segments", p->splits_segments);
+
+	if (p->bottleneck.bandwidth_bps)
+		json_object_set_new(path, "bottleneck", bottleneck_to_json(&p->bottleneck));
+	add_randomness(path, p);
+	return path;
+}
+
+json_t *lh_plan_to_json(const struct lh_plan *plan)
+{
+	json_t *nodes = json_array();
+	json_t *paths = json_array();
+
+	for (size_t i = 0; i < plan->n_nodes; i++) {
+		json_array_append_new(nodes, node_to_json(plan, i));
+		for (size_t j = 0; j < plan->n_nodes; j++)
+			if (i != j)
+				json_array_append_new(paths, path_to_json(plan, i, j));
+	}
+	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:o}", "format",
+			 "longhaul-network/1", "mtu_bytes", (json_int_t)plan->mtu_bytes,
+			 "segment_bytes", (json_int_t)plan->segment_bytes,
+			 "initial_window_segments", (json_int_t)plan->initial_window_segments,
+			 "tcp_mem_pages", (json_int_t)plan->tcp_mem_pages[0],
+			 (json_int_t)plan->tcp_mem_pages[1], (json_int_t)plan->tcp_mem_pages[2],
+			 "nodes", nodes, "site_links", site_links_to_json(plan), "paths", paths);
+}

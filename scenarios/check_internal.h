@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of the checks of a scenario. See check.h. */
+#ifndef LH_SCENARIOS_CHECK_INTERNAL_H
+#define LH_SCENARIOS_CHECK_INTERNAL_H
+
+#include "scenarios/scenario.h"
+
+/* A queue by itself: whether its keys go together. */
+void lh_check_queue(const struct lh_queue_spec *queue, struct lh_pos pos, const char *key_path,
+		    struct lh_diag *diag);
+
+/* The links that sites share, and the paths inside such sites. */
+void lh_check_site_links(const struct lh_network *network, struct lh_diag *diag);
+
+#endif
