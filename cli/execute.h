@@ -24,8 +24,8 @@ struct lh_execution {
 
 /*
  * Runs a scenario and leaves its results under out: all of them or, where nothing came of
- * the run, none. *ret_results is the caller's when 0, LH_EMEASURE (invalid) or LH_ESIGNAL
- * (stopped, with the epochs finished so far) is returned and *ret_has_results is set.
+ * the run, none. *ret_results is the caller's when 0, LH_EMEASURE (invalid), LH_EUNFIT or
+ * LH_ESIGNAL (stopped, with the epochs finished so far) is returned and *ret_has_results is set.
  * Blocks SIGINT, SIGTERM and SIGHUP while it runs.
  */
 int lh_execute(const struct lh_execution *execution, struct lh_results *ret_results,
@@ -33,7 +33,7 @@ int lh_execute(const struct lh_execution *execution, struct lh_results *ret_resu
 
 /*
  * Runs the scenario's command as execution->command says, passing on what it says, and leaves
- * its files under out. 0, LH_EMEASURE (the network missed its target), LH_ERUN, LH_EENV,
+ * its files under out. 0, LH_EMEASURE (the network missed its target), LH_EUNFIT, LH_ERUN, LH_EENV,
  * LH_ESIGNAL. ret_ending is filled in where the programs have ended by themselves.
  */
 int lh_execute_command(const struct lh_execution *execution, struct lh_ending *ret_ending,

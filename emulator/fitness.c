@@ -26,12 +26,11 @@ static int compare_times(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-int lh_fitness_timer(int64_t *ret_p99_ns, struct lh_error *err)
+int64_t lh_fitness_timer(void)
 {
 	int64_t late[LH_FITNESS_SLEEPS];
 	int64_t next = lh_now_ns();
 
-	(void)err;
 	/* so late does Linux wake otherwise, to save energy */
 	prctl(PR_SET_TIMERSLACK, 1);
 	for (int i = 0; i < LH_FITNESS_SLEEPS; i++) {
@@ -41,8 +40,7 @@ int lh_fitness_timer(int64_t *ret_p99_ns, struct lh_error *err)
 	}
 	prctl(PR_SET_TIMERSLACK, 0);
 	qsort(late, LH_FITNESS_SLEEPS, sizeof(*late), compare_times);
-	*ret_p99_ns = late[LH_FITNESS_SLEEPS - 1 - LH_FITNESS_SLEEPS / 100];
-	return 0;
+	return late[LH_FITNESS_SLEEPS - 1 - LH_FITNESS_SLEEPS / 100];
 }
 
 struct cpu_times {
@@ -86,12 +84,12 @@ int lh_fitness_measure(struct lh_net *net, const struct lh_plan *plan, struct lh
 			       .carried_bps = -1,
 			       .load_average = -1};
 	struct cpu_times before, after;
-	int r;
+	int r = 0;
 
 	read_cpu(&before);
 	(void)getloadavg(&f.load_average, 1);
-	r = lh_fitness_timer(&f.timer_p99_ns, err);
-	if (r == 0 && wan)
+	f.timer_p99_ns = lh_fitness_timer();
+	if (wan)
 		r = lh_wan_timer(wan, &f.guest_timer_p99_ns, err);
 	if (r == 0 && plan->n_nodes > 1)
 		r = measure_rate(net, plan, &f.carried_bps, err);

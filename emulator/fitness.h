@@ -28,7 +28,7 @@ struct lh_fitness {
 };
 
 /* The lateness, at the 99th percentile, of sleeps until a given instant. Takes half a second. */
-int lh_fitness_timer(int64_t *ret_p99_ns, struct lh_error *err);
+int64_t lh_fitness_timer(void);
 
 /* Measures on a network that has not been shaped yet (lh_net_open). wan may be NULL. */
 int lh_fitness_measure(struct lh_net *net, const struct lh_plan *plan, struct lh_wan *wan,
