@@ -19,7 +19,7 @@ enum {
 	NS_PER_S = 1000000000,
 	LIMIT_FLOOR_PKTS = 1000,
 	SEGMENTS_PER_ACK = 2,
-	BOTTLENECK_BURST_FRAMES = 4, /* so that late wake-ups cost none of the rate */
+	BOTTLENECK_BURST_FRAMES = 2, /* so that late wake-ups cost none of the rate */
 	BOTTLENECK_BURST_NS = 10000,
 };
 
@@ -237,6 +237,15 @@ static struct lh_plan_bottleneck bottleneck_of(const struct lh_plan *plan,
 	};
 }
 
+/* What a bottleneck lets pass at once waits in the netem behind it, which has the same rate. */
+static void leave_to_netem(const struct lh_plan *plan, struct lh_plan_bottleneck *b)
+{
+	uint32_t frame = (uint32_t)wire_bytes(plan);
+
+	b->limit_bytes =
+		b->limit_bytes > b->burst_bytes + frame ? b->limit_bytes - b->burst_bytes : frame;
+}
+
 /* Whether the queue of a path is one that netem cannot be. Inside a site with shared links no
  * router stands before the last, and netem is as near as one gets. */
 static bool wants_bottleneck(const struct lh_plan *plan, size_t from, size_t to)
@@ -276,6 +285,7 @@ static void plan_path_queue(struct lh_plan *plan, size_t from, size_t to)
 	waiting = lh_plan_bytes_in(p->bandwidth_bps, p->queue_ns) / wire_bytes(plan);
 	if (wants_bottleneck(plan, from, to)) {
 		p->bottleneck = bottleneck_of(plan, queue, p->bandwidth_bps, p->queue_ns);
+		leave_to_netem(plan, &p->bottleneck);
 		p->limit_pkts = lh_plan_u32(ceil(in_flight) + LIMIT_FLOOR_PKTS);
 		plan->uses_ecn |= queue->ecn;
 		return;

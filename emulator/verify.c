@@ -302,6 +302,8 @@ int lh_verify_run(struct lh_net *net, const struct lh_plan *plan, size_t sample,
 	/* overflowing queues on purpose: nothing is lost by accident after this */
 	for (size_t i = 0; i < v.n_trains && r == 0; i++)
 		r = lh_verify_queue(&v, &v.trains[i], err);
+	if (r == 0)
+		r = lh_verify_site_links(&v, err);
 	free(v.trains);
 	if (r < 0) {
 		lh_verdict_done(&verdict);

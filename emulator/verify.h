@@ -27,11 +27,16 @@ enum lh_property {
 	LH_PROPERTY_RATE,	   /* of full packets, Mbit/s on the wire */
 	LH_PROPERTY_SERIALISATION, /* a full packet's beyond a short one's, ms */
 	LH_PROPERTY_QUEUE,	   /* longest wait, ms */
-	LH_PROPERTY_FAULTS,	   /* packets lost that nothing explains */
+	LH_PROPERTY_UPLINK_RATE,   /* of all nodes of a site together, Mbit/s */
+	LH_PROPERTY_UPLINK_QUEUE,  /* longest wait before it, ms */
+	LH_PROPERTY_DOWNLINK_RATE,
+	LH_PROPERTY_DOWNLINK_QUEUE,
+	LH_PROPERTY_FAULTS, /* packets lost that nothing explains */
 	LH_N_PROPERTIES,
 };
 
-/* One row: from_node is -1 where it is about the whole network. */
+/* One row: both nodes are -1 where it is about the whole network; a site's link is named by one of
+ * its nodes, as the sender (uplink) or receiver (downlink). */
 struct lh_verify_row {
 	enum lh_property property;
 	long from_node;

@@ -27,6 +27,10 @@ static const struct {
 	[LH_PROPERTY_RATE] = {"rate", "Mbit/s"},
 	[LH_PROPERTY_SERIALISATION] = {"serialisation", "ms"},
 	[LH_PROPERTY_QUEUE] = {"queue", "ms"},
+	[LH_PROPERTY_UPLINK_RATE] = {"uplink-rate", "Mbit/s"},
+	[LH_PROPERTY_UPLINK_QUEUE] = {"uplink-queue", "ms"},
+	[LH_PROPERTY_DOWNLINK_RATE] = {"downlink-rate", "Mbit/s"},
+	[LH_PROPERTY_DOWNLINK_QUEUE] = {"downlink-queue", "ms"},
 	[LH_PROPERTY_FAULTS] = {"unexplained-losses", "packets"},
 };
 

@@ -39,8 +39,8 @@ static void test_what_is_absent_has_its_default(void **state)
 	assert_true(sc->workload.strategy.delayed_update);
 	assert_int_equal(sc->network.mtu_bytes, 1500);
 	assert_int_equal(sc->network.stream_window_bytes, -1);
-	assert_int_equal(path->queue.unit, LH_QUEUE_TIME);
-	assert_int_equal(path->queue.amount, 200000000);
+	assert_int_equal(path->queue.size.unit, LH_QUEUE_TIME);
+	assert_int_equal(path->queue.size.amount, 200000000);
 	assert_true(path->loss_ratio < 0 && path->jitter_ns < 0);
 	assert_int_equal(path->delay_ns, -1);
 	assert_int_equal(path->stream_window_bytes, -1);
