@@ -61,6 +61,11 @@ bool lh_cli_host_is_fit(char *why, size_t n_why);
 /* Whether nodes may be here and their network in a guest; if not, why and what mends it. */
 bool lh_cli_has_host_nodes(char *why, size_t n_why);
 
+/* The backend that fits a scenario: the host's kernel where it can and the clock is real; and the
+ * guest's kernel where that is needed, owned by the caller. LH_EENV, LH_EINPUT. */
+int lh_cli_choose_backend(const struct lh_scenario *scenario, enum lh_backend *ret_backend,
+			  char **ret_kernel, struct lh_error *err);
+
 /* Reads the scenario that a results folder holds. LH_EINPUT where it is none. */
 int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct lh_diag *diag,
 		    struct lh_error *err);

@@ -65,29 +65,6 @@ char *lh_default_out(const struct lh_scenario *sc)
 	return out;
 }
 
-/* The backend that fits: the host's kernel where it can and the clock is real. */
-static int choose_backend(struct run *run, struct lh_error *err)
-{
-	const struct lh_run_spec *spec = &run->ex->scenario->run;
-	char why[LH_ERROR_MESSAGE_MAX];
-
-	run->backend = (enum lh_backend)spec->backend;
-	if (run->backend == LH_BACKEND_AUTO)
-		run->backend = spec->clock == LH_CLOCK_REAL && lh_cli_host_is_fit(why, sizeof(why))
-				       ? LH_BACKEND_HOST
-				       : LH_BACKEND_GUEST;
-	else if (run->backend == LH_BACKEND_HOST && !lh_cli_host_is_fit(why, sizeof(why)))
-		return lh_fail(err, LH_EENV, 0,
-			       "this host cannot emulate by itself: %s (longhaul doctor says what "
-			       "mends it; --backend guest needs nothing)",
-			       why);
-	if (run->backend == LH_BACKEND_HOST)
-		return 0;
-	if (spec->nodes == LH_NODES_HOST && !lh_cli_has_host_nodes(why, sizeof(why)))
-		return lh_fail(err, LH_EENV, 0, "nodes cannot be on this host: %s", why);
-	return lh_cli_guest_kernel(&run->kernel, err);
-}
-
 /* Nodes on the host, and their network in a guest. */
 static bool is_split(const struct run *run)
 {
@@ -469,7 +446,7 @@ static int begin(struct run *run, struct lh_error *err)
 	int r;
 
 	clock_gettime(CLOCK_MONOTONIC, &run->begin);
-	r = choose_backend(run, err);
+	r = lh_cli_choose_backend(run->ex->scenario, &run->backend, &run->kernel, err);
 	if (r == 0 && !run->ex->command)
 		r = lh_cli_trainer_path(&run->trainer, err);
 	if (r == 0)

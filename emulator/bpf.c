@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -246,6 +247,9 @@ enum {
 	IP_SLOT = -24, /* the IP header on the program's stack */
 	TCP_DATA_OFFSET_BYTE = IP_OFFSET + IP_BYTES + 12,
 	IP_VERSION_4_NO_OPTIONS = 0x45,
+	UDP_BYTES = 8,
+	PORTS_SLOT = -32,
+	KEY_SLOT = -36,
 };
 
 /* Copies len bytes of the packet at offset to the stack at slot; jumps to fail where it is shorter.
@@ -279,9 +283,9 @@ static void emit_count_ack(struct program *p, const struct lh_bpf *b, const stru
 	emit_jump(p, JUMP_NE_REG(R2, R9), no_ack);
 	emit_pair_lookup(p, R7, R8, plan, b->acks_map_fd, -36);
 	emit_jump(p, JUMP_EQ(R0, 0, 0), no_ack);
-	emit(p, ATOMIC_ADD(R0, R9, offsetof(struct lh_ack_count, bytes)));
+	emit(p, ATOMIC_ADD(R0, R9, offsetof(struct lh_bpf_count, bytes)));
 	emit(p, MOV_IMM(R2, 1));
-	emit(p, ATOMIC_ADD(R0, R2, offsetof(struct lh_ack_count, packets)));
+	emit(p, ATOMIC_ADD(R0, R2, offsetof(struct lh_bpf_count, packets)));
 }
 
 /* On the way out of a port: the class of the sender; 0 (no class) for anything but our IPv4. */
@@ -330,10 +334,72 @@ static int fill_windows(const struct lh_bpf *b, const struct lh_plan *plan, stru
 	return 0;
 }
 
+uint32_t lh_bpf_link_key(const struct lh_plan *plan, size_t access, bool is_up)
+{
+	return (uint32_t)(plan->n_nodes * plan->n_nodes + 2 * access + !is_up);
+}
+
+/* R9 = bytes on the wire of a packet that may be a super-packet of UDP, R8 = its packets. */
+static void emit_wire_size(struct program *p)
+{
+	emit(p, LOAD_W(R9, R6, offsetof(struct __sk_buff, len)));
+	emit(p, LOAD_W(R8, R6, offsetof(struct __sk_buff, gso_segs)));
+	emit(p, JUMP_NE(R8, 0));
+	p->insns[p->n - 1].off = 1;
+	emit(p, MOV_IMM(R8, 1));
+	emit(p, MOV_REG(R2, R8));
+	emit(p, ADD_IMM(R2, -1));
+	emit(p, MUL_IMM(R2, IP_OFFSET + IP_BYTES + UDP_BYTES));
+	emit(p, ADD_REG(R9, R2));
+}
+
+int lh_bpf_sink_open(const struct lh_bpf *b, const struct lh_plan *plan, long to, uint32_t key,
+		     int *ret_fd, struct lh_error *err)
+{
+	struct program p = {.n = 0};
+	struct label pass = {.n_jumps = 0}, drop = {.n_jumps = 0};
+
+	emit(&p, MOV_REG(R6, R1));
+	emit_load_bytes(&p, IP_OFFSET, IP_SLOT, IP_BYTES, &pass);
+	emit(&p, LOAD_B(R2, FP, IP_SLOT));
+	emit_jump(&p, JUMP_NE(R2, IP_VERSION_4_NO_OPTIONS), &pass);
+	emit(&p, LOAD_B(R2, FP, IP_SLOT + 9));
+	emit_jump(&p, JUMP_NE(R2, IPPROTO_UDP), &pass);
+	emit_load_bytes(&p, IP_OFFSET + IP_BYTES, PORTS_SLOT, 4, &pass);
+	/* both ports are it; in network order */
+	emit(&p, LOAD_W(R2, FP, PORTS_SLOT));
+	emit(&p, TO_BE32(R2));
+	emit_jump(&p, JUMP_NE(R2, LH_CROSS_PORT << 16 | LH_CROSS_PORT), &pass);
+	if (to >= 0) {
+		emit(&p, LOAD_W(R7, FP, IP_SLOT + 12));
+		emit_node_index(&p, R7, plan, &pass);
+		emit(&p, MUL_IMM(R7, (int32_t)plan->n_nodes));
+		emit(&p, ADD_IMM(R7, (int32_t)to));
+	} else {
+		emit(&p, MOV_IMM(R7, (int32_t)key));
+	}
+	emit_wire_size(&p);
+	emit(&p, STORE_W(FP, R7, KEY_SLOT));
+	emit_map(&p, R1, b->cross_map_fd);
+	emit(&p, MOV_REG(R2, FP));
+	emit(&p, ADD_IMM(R2, KEY_SLOT));
+	emit(&p, CALL(BPF_FUNC_map_lookup_elem));
+	emit_jump(&p, JUMP_EQ(R0, 0, 0), &drop);
+	emit(&p, ATOMIC_ADD(R0, R9, offsetof(struct lh_bpf_count, bytes)));
+	emit(&p, ATOMIC_ADD(R0, R8, offsetof(struct lh_bpf_count, packets)));
+	place(&p, &drop);
+	emit(&p, MOV_IMM(R0, TC_ACT_SHOT));
+	emit(&p, EXIT);
+	place(&p, &pass);
+	emit(&p, MOV_IMM(R0, TC_ACT_UNSPEC));
+	emit(&p, EXIT);
+	return prog_load(BPF_PROG_TYPE_SCHED_CLS, 0, &p, "lh_sink", ret_fd, err);
+}
+
 int lh_bpf_open(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
 {
 	uint32_t pairs = (uint32_t)(plan->n_nodes * plan->n_nodes);
-	int r = map_new(sizeof(struct lh_ack_count), pairs, &b->acks_map_fd, err);
+	int r = map_new(sizeof(struct lh_bpf_count), pairs, &b->acks_map_fd, err);
 
 	if (r == 0)
 		r = lh_bpf_classifier_open(b, plan, 0, plan->n_nodes, &b->classify_prog_fd, err);
@@ -345,6 +411,9 @@ int lh_bpf_open_windows(struct lh_bpf *b, const struct lh_plan *plan, struct lh_
 	uint32_t pairs = (uint32_t)(plan->n_nodes * plan->n_nodes);
 	int r = map_new(sizeof(uint32_t), pairs, &b->window_map_fd, err);
 
+	if (r == 0)
+		r = map_new(sizeof(struct lh_bpf_count), pairs + 2 * (uint32_t)plan->n_accesses,
+			    &b->cross_map_fd, err);
 	if (r == 0)
 		r = fill_windows(b, plan, err);
 	return r < 0 ? r : load_windows(b, plan, err);
@@ -371,7 +440,8 @@ int lh_bpf_load_redirect(int ifindex, int *ret_fd, struct lh_error *err)
 
 void lh_bpf_close(struct lh_bpf *b)
 {
-	int *fds[] = {&b->classify_prog_fd, &b->acks_map_fd, &b->window_prog_fd, &b->window_map_fd};
+	int *fds[] = {&b->classify_prog_fd, &b->acks_map_fd, &b->window_prog_fd, &b->window_map_fd,
+		      &b->cross_map_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
@@ -397,17 +467,28 @@ int lh_bpf_attach_windows(const struct lh_bpf *b, const char *cgroup_path, struc
 	return 0;
 }
 
-int lh_bpf_read_acks(const struct lh_bpf *b, const struct lh_plan *plan, size_t from, size_t to,
-		     struct lh_ack_count *ret_count, struct lh_error *err)
+static int read_count(int map_fd, uint32_t key, struct lh_bpf_count *ret_count,
+		      struct lh_error *err)
 {
-	uint32_t key = (uint32_t)(from * plan->n_nodes + to);
 	union bpf_attr attr = {
-		.map_fd = (uint32_t)b->acks_map_fd,
+		.map_fd = (uint32_t)map_fd,
 		.key = (uint64_t)(uintptr_t)&key,
 		.value = (uint64_t)(uintptr_t)ret_count,
 	};
 
 	if (bpf(BPF_MAP_LOOKUP_ELEM, &attr) < 0)
-		return lh_fail(err, LH_ESYS, errno, "read the table of acknowledgements");
+		return lh_fail(err, LH_ESYS, errno, "read a BPF table");
 	return 0;
+}
+
+int lh_bpf_read_cross(const struct lh_bpf *b, uint32_t key, struct lh_bpf_count *ret_count,
+		      struct lh_error *err)
+{
+	return read_count(b->cross_map_fd, key, ret_count, err);
+}
+
+int lh_bpf_read_acks(const struct lh_bpf *b, const struct lh_plan *plan, size_t from, size_t to,
+		     struct lh_bpf_count *ret_count, struct lh_error *err)
+{
+	return read_count(b->acks_map_fd, (uint32_t)(from * plan->n_nodes + to), ret_count, err);
 }

@@ -20,17 +20,18 @@ struct lh_bpf {
 	int acks_map_fd;
 	int window_prog_fd;
 	int window_map_fd;
+	int cross_map_fd;
 };
 
-/* Pure acknowledgements from one node to another, as counted on the wire. */
-struct lh_ack_count {
+/* What was counted on the wire. */
+struct lh_bpf_count {
 	uint64_t bytes;
 	uint64_t packets;
 };
 
-#define LH_BPF_NONE            \
-	{                      \
-		-1, -1, -1, -1 \
+#define LH_BPF_NONE                \
+	{                          \
+		-1, -1, -1, -1, -1 \
 	}
 
 /* Loads both programs for a plan. LH_EENV where the kernel or the rights do not allow it. */
@@ -60,6 +61,22 @@ int lh_bpf_attach_windows(const struct lh_bpf *bpf, const char *cgroup_path, str
 
 /* Reads the acknowledgements counted from one node to another so far. */
 int lh_bpf_read_acks(const struct lh_bpf *bpf, const struct lh_plan *plan, size_t from, size_t to,
-		     struct lh_ack_count *ret_count, struct lh_error *err);
+		     struct lh_bpf_count *ret_count, struct lh_error *err);
+
+enum { LH_CROSS_PORT = 9 /* UDP's discard */ };
+
+/*
+ * A program for what comes in on a link: it takes cross traffic out and counts it, by the sender
+ * and node to, or where that is not a node (-1) under the key. The caller closes *ret_fd.
+ */
+int lh_bpf_sink_open(const struct lh_bpf *bpf, const struct lh_plan *plan, long to, uint32_t key,
+		     int *ret_fd, struct lh_error *err);
+
+/* The key of a site's link; those of pairs are from * n_nodes + to. */
+uint32_t lh_bpf_link_key(const struct lh_plan *plan, size_t access, bool is_up);
+
+/* Reads the cross traffic taken out under a key so far. */
+int lh_bpf_read_cross(const struct lh_bpf *bpf, uint32_t key, struct lh_bpf_count *ret_count,
+		      struct lh_error *err);
 
 #endif

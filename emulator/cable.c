@@ -5,12 +5,8 @@
  */
 #include "emulator/cable.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <linux/if_ether.h>
 #include <linux/if_link.h>
-#include <linux/pkt_cls.h>
-#include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -22,6 +18,7 @@
 #include "core/file.h"
 #include "emulator/link.h"
 #include "emulator/proc.h"
+#include "emulator/qdisc.h"
 
 enum {
 	/* TCP on the host fills it with whole windows, and what finds no room is lost */
@@ -65,42 +62,8 @@ static int take_link(const struct lh_net *net, size_t i, const char *name, int *
 	r = lh_nl_request(net->home, msg, what, err);
 	if (r < 0)
 		return r;
-	*ret_ifindex = (int)if_nametoindex(name);
-	return *ret_ifindex ? 0 : lh_fail(err, LH_ESYS, errno, "look up link %s", name);
-}
-
-static int add_ingress(struct lh_nl *nl, int ifindex, struct lh_error *err)
-{
-	struct tcmsg header = {.tcm_family = AF_UNSPEC,
-			       .tcm_ifindex = ifindex,
-			       .tcm_handle = TC_H_MAKE(TC_H_INGRESS, 0),
-			       .tcm_parent = TC_H_INGRESS};
-	struct nl_msg *msg =
-		lh_nl_new(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
-
-	msg = unless(msg && nla_put_string(msg, TCA_KIND, "ingress") < 0, msg);
-	return lh_nl_request(nl, msg, "open a link's entrance", err);
-}
-
-/* What comes in on the link goes through the program, whose verdict counts. */
-static int add_program(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err)
-{
-	struct tcmsg header = {.tcm_family = AF_UNSPEC,
-			       .tcm_ifindex = ifindex,
-			       .tcm_parent = TC_H_MAKE(TC_H_INGRESS, 0),
-			       .tcm_info = TC_H_MAKE(1 << 16, htons(ETH_P_ALL))};
-	struct nl_msg *msg =
-		lh_nl_new(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
-	struct nlattr *options = NULL;
-	bool failed = msg && (nla_put_string(msg, TCA_KIND, "bpf") < 0 ||
-			      !(options = nla_nest_start(msg, TCA_OPTIONS)) ||
-			      nla_put_u32(msg, TCA_BPF_FD, (uint32_t)prog_fd) < 0 ||
-			      nla_put_string(msg, TCA_BPF_NAME, "longhaul-cable") < 0 ||
-			      nla_put_u32(msg, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT) < 0);
-
-	if (msg && !failed)
-		nla_nest_end(msg, options);
-	return lh_nl_request(nl, unless(failed, msg), "join a cable", err);
+	r = *ret_ifindex = lh_link_index(name, err);
+	return r < 0 ? r : 0;
 }
 
 /* Whatever comes in at `from` goes out at `to`, untouched. */
@@ -109,9 +72,7 @@ static int redirect(struct lh_nl *nl, int from, int to, struct lh_error *err)
 	lh_cleanup_close int prog_fd = -1;
 	int r = lh_bpf_load_redirect(to, &prog_fd, err);
 
-	if (r == 0)
-		r = add_ingress(nl, from, err);
-	return r < 0 ? r : add_program(nl, from, prog_fd, err);
+	return r < 0 ? r : lh_ingress_add(nl, from, prog_fd, err);
 }
 
 int lh_cable_join(const struct lh_net *net, struct lh_nl *nl, size_t i, int link,

@@ -118,13 +118,21 @@ static int read_sample(struct sample *sample, struct lh_error *err)
 	for (size_t from = 0; from < plan->n_nodes && r == 0; from++)
 		for (size_t to = 0; to < plan->n_nodes && r == 0; to++) {
 			struct lh_net_counter *c = &sample->counters[from * plan->n_nodes + to];
-			struct lh_ack_count acks;
+			struct lh_bpf_count acks, crossed = {0};
 
 			if (from == to || !c->wire_packets)
 				continue;
 			r = lh_bpf_read_acks(&sample->net->bpf, plan, from, to, &acks, err);
+			if (r == 0 && lh_plan_path_at(plan, from, to)->spec->cross.mean_bps > 0)
+				r = lh_bpf_read_cross(&sample->net->bpf, (uint32_t)(from * n + to),
+						      &crossed, err);
 			c->ack_bytes = acks.bytes;
 			c->ack_packets = acks.packets;
+			/* counted a moment later: one under way is in both */
+			c->wire_bytes -=
+				crossed.bytes < c->wire_bytes ? crossed.bytes : c->wire_bytes;
+			c->wire_packets -= crossed.packets < c->wire_packets ? crossed.packets
+									     : c->wire_packets;
 		}
 	return r;
 }
@@ -180,7 +188,8 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 	for (size_t j = 0; j < plan->n_nodes; j++) {
 		if (i == j)
 			continue;
-		if (lh_plan_shares_link(plan, i, j) || lh_plan_shares_link(plan, j, i) ||
+		if (lh_plan_has_cross(plan, i, j) || lh_plan_has_cross(plan, j, i) ||
+		    lh_plan_shares_link(plan, i, j) || lh_plan_shares_link(plan, j, i) ||
 		    lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||
 		    lh_plan_rtt_ns(plan, i, j) >= LH_TCP_RTO_MAX_NS ||
 		    lh_plan_is_rough(lh_plan_path_at(plan, i, j)) ||
@@ -293,7 +302,7 @@ static void sort_drops(const struct lh_plan *plan, size_t from, size_t to,
 	if ((double)lost > offered * ratio + LOSS_SDS * sd)
 		lost = (uint64_t)(offered * ratio);
 	f->path_losses += lost;
-	if (lh_plan_may_drop(plan, from, to))
+	if (lh_plan_may_drop(plan, from, to) || lh_plan_has_cross(plan, from, to))
 		f->path_drops += c->dropped_packets - lost;
 	else
 		f->qdisc_drops += c->dropped_packets - lost;

@@ -12,6 +12,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "emulator/cgroup.h"
+#include "emulator/cross.h"
 #include "emulator/detach.h"
 #include "emulator/engine_internal.h"
 #include "emulator/launch.h"
@@ -52,6 +53,17 @@ static void note_peak(struct lh_engine *e)
 	e->sampled_ns = t_ns;
 }
 
+/* Where cross traffic was taken off, a packet of it too much may have been. */
+static void keep_growing(struct lh_engine *e)
+{
+	for (size_t i = 0; i < e->plan->n_nodes * e->plan->n_nodes; i++) {
+		if (e->now[i].wire_bytes < e->last[i].wire_bytes)
+			e->now[i].wire_bytes = e->last[i].wire_bytes;
+		if (e->now[i].wire_packets < e->last[i].wire_packets)
+			e->now[i].wire_packets = e->last[i].wire_packets;
+	}
+}
+
 int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 {
 	size_t n = e->plan->n_nodes;
@@ -61,6 +73,7 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 
 	if (r < 0)
 		return r;
+	keep_growing(e);
 	note_peak(e);
 	for (size_t from = 0; from < n; from++)
 		for (size_t to = 0; to < n; to++) {
@@ -209,13 +222,15 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 	}
 	return lh_engine_write_json(
 		e, "engine.json",
-		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o*, s:o, s:o, s:o}", "format",
-			  "longhaul-engine/1", "status", status, "message", message, "exit_status",
-			  lh_error_exit_status(why), "begin_ns", (json_int_t)e->begin_ns, "end_ns",
-			  (json_int_t)e->end_ns, "pinned", e->net ? lh_net_pinned(e->net) : NULL,
-			  "fitness", lh_fitness_to_json(&e->fitness, spec), "explained",
+		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o*, s:o, s:o, s:o, s:o}",
+			  "format", "longhaul-engine/1", "status", status, "message", message,
+			  "exit_status", lh_error_exit_status(why), "begin_ns",
+			  (json_int_t)e->begin_ns, "end_ns", (json_int_t)e->end_ns, "pinned",
+			  e->net ? lh_net_pinned(e->net) : NULL, "fitness",
+			  lh_fitness_to_json(&e->fitness, spec), "explained",
 			  explained_to_json(faults), "unexplained", faults_to_json(faults),
-			  "site_links", site_links_to_json(e)),
+			  "site_links", site_links_to_json(e), "cross_traffic",
+			  lh_cross_to_json(e->cross)),
 		err);
 }
 
@@ -224,6 +239,7 @@ static void engine_done(struct lh_engine *e)
 	if (e->counters)
 		fclose(e->counters);
 	lh_links_done(&e->links);
+	lh_cross_free(e->cross);
 	lh_net_close(e->net);
 	lh_wan_stop(e->wan);
 	lh_plan_free(e->plan);
@@ -278,13 +294,20 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 		r = build_network(&e, &why);
 	if (r == 0 && request->verifies)
 		r = verify(&e, &why);
+	/* what was measured once was measured among others' traffic; single streams are judged
+	 * alone */
+	if (r == 0 && !request->verifies && request->scenario->run.probe == LH_PROBE_FULL)
+		r = lh_cross_start(e.net, e.plan, &e.cross, &why);
 	if (r == 0 && !request->verifies)
 		r = probe(&e, &why);
 	if (r == 0 && !request->verifies)
 		r = open_counters(&e, &why);
 	e.begin_ns = e.end_ns = lh_now_ns();
+	if (r == 0 && !request->verifies && !e.cross)
+		r = lh_cross_start(e.net, e.plan, &e.cross, &why);
 	if (r == 0 && !request->verifies)
 		r = request->command ? lh_run_commands(&e, &why) : lh_run_trainers(&e, &why);
+	lh_cross_stop(e.cross);
 	if (e.counters && fflush(e.counters) != 0 && r == 0)
 		r = lh_fail(&why, LH_ESYS, errno, "write counters.csv");
 	/* a proof judges what was lost itself, before it makes queues overflow */

@@ -13,12 +13,15 @@
 
 enum { LH_SAMPLE_NS = LH_NS_PER_S };
 
+struct lh_cross;
+
 /* A network that is up, and what runs in it. */
 struct lh_engine {
 	const struct lh_engine_request *req;
 	struct lh_plan *plan;
 	struct lh_wan *wan; /* NULL: the network is in this kernel */
 	struct lh_net *net;
+	struct lh_cross *cross; /* NULL: none */
 	struct lh_fitness fitness;
 	double peak_bps;    /* the most that any pair of nodes had in a second */
 	int64_t sampled_ns; /* when counters were read last */

@@ -61,6 +61,13 @@ oom:
 	return lh_nl_request(nl, NULL, what, err);
 }
 
+int lh_link_index(const char *name, struct lh_error *err)
+{
+	unsigned i = if_nametoindex(name);
+
+	return i ? (int)i : lh_fail(err, LH_ESYS, errno, "look up link %s", name);
+}
+
 int lh_link_up(struct lh_nl *nl, int ifindex, struct lh_error *err)
 {
 	struct ifinfomsg header = {

@@ -12,6 +12,12 @@ int lh_veth_add(struct lh_nl *nl, const char *name, const uint8_t mac[6], const 
 		const uint8_t peer_mac[6], int peer_ns_fd, uint32_t mtu_bytes,
 		struct lh_error *err);
 
+/* An IPv4 address on every link, host byte order: never spoken to, but routed through. */
+#define LH_GATEWAY (10u << 24 | 127u << 16 | 255u << 8 | 254u)
+
+/* Index of the named link of the current namespace. */
+int lh_link_index(const char *name, struct lh_error *err);
+
 /* Brings a link up. */
 int lh_link_up(struct lh_nl *nl, int ifindex, struct lh_error *err);
 

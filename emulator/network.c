@@ -159,6 +159,11 @@ int lh_net_enter(const struct lh_net *net, size_t node, struct lh_error *err)
 	return lh_netns_enter(net->node_ns_fds[node], err);
 }
 
+int lh_net_enter_router(const struct lh_net *net, size_t router, struct lh_error *err)
+{
+	return lh_netns_enter(net->routers[router].ns_fd, err);
+}
+
 int lh_net_leave(const struct lh_net *net, struct lh_error *err)
 {
 	return lh_netns_enter(net->home_ns_fd, err);

@@ -27,8 +27,7 @@
 #include "emulator/qdisc.h"
 #include "emulator/settings.h"
 
-static const uint32_t network_prefix = 10u << 24 | 64u << 16;		  /* 10.64.0.0/10 */
-static const uint32_t gateway = 10u << 24 | 127u << 16 | 255u << 8 | 254; /* never spoken to */
+static const uint32_t network_prefix = 10u << 24 | 64u << 16; /* 10.64.0.0/10 */
 
 enum {
 	NETWORK_PREFIX_LEN = 10,
@@ -43,13 +42,6 @@ static void mac_of(size_t i, enum side side, uint8_t ret[6])
 	const uint8_t mac[6] = {0x02, 0x4c, 0x48, (uint8_t)side, (uint8_t)(i >> 8), (uint8_t)i};
 
 	memcpy(ret, mac, sizeof(mac));
-}
-
-static int ifindex_of(const char *name, struct lh_error *err)
-{
-	unsigned i = if_nametoindex(name);
-
-	return i ? (int)i : lh_fail(err, LH_ESYS, errno, "look up link %s", name);
 }
 
 bool lh_net_is_at_port(const struct lh_plan *plan, size_t from, size_t to)
@@ -89,7 +81,7 @@ static int set_up_router(struct lh_net *net, struct lh_nl *nl, struct lh_error *
 	int r = lh_settings_router(net->pinned, err);
 
 	if (r == 0)
-		r = lo = ifindex_of("lo", err);
+		r = lo = lh_link_index("lo", err);
 	return r < 0 ? r : lh_link_up(nl, lo, err);
 }
 
@@ -118,7 +110,7 @@ static int set_up_address(struct lh_net *net, struct lh_nl *nl, size_t i, int li
 	uint32_t address = net->plan->nodes[i].address;
 	struct lh_route route = {.prefix = network_prefix,
 				 .prefix_len = NETWORK_PREFIX_LEN,
-				 .gateway = gateway,
+				 .gateway = LH_GATEWAY,
 				 .source = address,
 				 .initial_window = net->plan->initial_window_segments};
 	uint8_t port_mac[6];
@@ -126,7 +118,7 @@ static int set_up_address(struct lh_net *net, struct lh_nl *nl, size_t i, int li
 
 	mac_of(i, SIDE_PORT, port_mac);
 	if (r == 0)
-		r = lh_neighbour_add(nl, link, gateway, port_mac, err);
+		r = lh_neighbour_add(nl, link, LH_GATEWAY, port_mac, err);
 	return r < 0 ? r : lh_route_add(nl, link, &route, err);
 }
 
@@ -147,7 +139,7 @@ static int make_link(struct lh_net *net, struct lh_nl *nl, size_t i, int *ret_li
 	r = lh_veth_add(nl, "eth0", mac, port, port_mac,
 			net->routers[access_router(net->plan, i)].ns_fd, net->plan->mtu_bytes, err);
 	if (r == 0)
-		r = *ret_link = ifindex_of("eth0", err);
+		r = *ret_link = lh_link_index("eth0", err);
 	if (r >= 0)
 		r = lh_link_up(nl, *ret_link, err);
 	if (r == 0 && net->part == LH_NET_WAN)
@@ -162,14 +154,14 @@ static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh
 	int r = net->part == LH_NET_WAN ? 0 : lh_settings_node(net->plan, i, net->pinned, err);
 
 	if (r == 0)
-		r = lo = ifindex_of("lo", err);
+		r = lo = lh_link_index("lo", err);
 	if (r >= 0)
 		r = lh_link_up(nl, lo, err);
 	if (r == 0)
 		r = make_link(net, nl, i, &link, err);
 	if (r == 0 && net->part != LH_NET_WAN)
 		r = set_up_address(net, nl, i, link, err);
-	return r;
+	return r < 0 || net->part != LH_NET_ALL ? r : lh_net_sink_at_node(net, nl, i, err);
 }
 
 static int add_node(struct lh_net *net, size_t i, struct lh_error *err)
@@ -193,7 +185,7 @@ static int open_device(struct lh_net *net, size_t router, const char *name, stru
 	int r = lh_netns_enter(net->routers[router].ns_fd, err);
 
 	if (r == 0)
-		r = ifindex = ifindex_of(name, err);
+		r = ifindex = lh_link_index(name, err);
 	if (r >= 0)
 		r = lh_link_up(net->routers[router].nl, ifindex, err);
 	if (r == 0)
@@ -222,7 +214,8 @@ static int connect_routers(struct lh_net *net, size_t from, size_t to, const cha
 	if (r == 0)
 		r = open_device(net, from, link, ret, err);
 	if (r == 0)
-		r = lh_neighbour_add(net->routers[from].nl, ret->ifindex, gateway, peer_mac, err);
+		r = lh_neighbour_add(net->routers[from].nl, ret->ifindex, LH_GATEWAY, peer_mac,
+				     err);
 	return r;
 }
 
@@ -231,7 +224,7 @@ static int route_to_node(struct lh_net *net, const struct lh_device *d, size_t n
 			 struct lh_error *err)
 {
 	struct lh_route route = {
-		.prefix = net->plan->nodes[node].address, .prefix_len = 32, .gateway = gateway};
+		.prefix = net->plan->nodes[node].address, .prefix_len = 32, .gateway = LH_GATEWAY};
 
 	return lh_route_add(net->routers[d->router].nl, d->ifindex, &route, err);
 }
@@ -241,7 +234,7 @@ static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	const struct lh_plan_access *access = &net->plan->accesses[i];
 	struct lh_route out = {
-		.prefix = network_prefix, .prefix_len = NETWORK_PREFIX_LEN, .gateway = gateway};
+		.prefix = network_prefix, .prefix_len = NETWORK_PREFIX_LEN, .gateway = LH_GATEWAY};
 	size_t router = LH_ROUTER_ACCESS + i;
 	char down[IFNAMSIZ];
 	int r = connect_routers(net, router, LH_ROUTER_WAN, "up", i, SIDE_UP, &net->ups[i], err);
@@ -254,6 +247,8 @@ static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
 	snprintf(down, sizeof(down), "down%u", (unsigned)i);
 	if (r == 0)
 		r = lh_rule_add(net->routers[router].nl, down, TABLE_INWARDS, err);
+	if (r == 0)
+		r = lh_net_sink_at_links(net, i, err);
 	return r < 0 && access->site ? lh_error_prefix(err, "links of site %s", access->site->name)
 				     : r;
 }
@@ -292,7 +287,9 @@ static int add_line(struct lh_net *net, size_t i, struct lh_error *err)
 
 	if (r == 0)
 		r = route_to_node(net, &net->lines[i], i, err);
-	return r < 0 ? r : route_to_node(net, access_down, i, err);
+	if (r == 0)
+		r = route_to_node(net, access_down, i, err);
+	return r < 0 ? r : lh_net_sink_at_line(net, i, err);
 }
 
 /* The link before that line, where there are bottlenecks. */
@@ -337,7 +334,7 @@ static int wait_for_node(struct lh_net *net, size_t i, struct lh_error *err)
 	if (r == 0)
 		r = lh_nl_open(&nl, err);
 	if (r == 0)
-		r = link = ifindex_of("eth0", err);
+		r = link = lh_link_index("eth0", err);
 	if (r >= 0)
 		r = lh_link_wait(nl, link, "eth0", err);
 	lh_nl_close(nl);

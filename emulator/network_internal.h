@@ -74,6 +74,18 @@ bool lh_net_pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state 
 bool lh_net_pair_of_stage(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
 			  size_t *ret_from, size_t *ret_to);
 
+/* Enters the namespace of a router with the calling thread. */
+int lh_net_enter_router(const struct lh_net *net, size_t router, struct lh_error *err);
+
+/* An address without a host, for cross traffic on the links of an access. */
+uint32_t lh_net_cross_address(size_t access);
+
+/* Take cross traffic out at the port to node i (nl: in its namespace), behind its line, and at the
+ * far ends of the links of access i; nothing where there is none. */
+int lh_net_sink_at_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err);
+int lh_net_sink_at_line(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_sink_at_links(struct lh_net *net, size_t i, struct lh_error *err);
+
 /* Rate of a link that limits nothing, bit/s. */
 #define LH_UNLIMITED_BPS INT64_C(1000000000000)
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates, queues and delays of a network that network_build.c has built. See network_internal.h. */
-#include <errno.h>
-#include <net/if.h>
-
 #include "core/cleanup.h"
+#include "emulator/link.h"
 #include "emulator/network_internal.h"
 #include "emulator/qdisc.h"
 
@@ -135,15 +133,13 @@ static int shape_node(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	const struct lh_plan_node *n = &net->plan->nodes[i];
 	struct lh_nl *nl = NULL;
-	int link = 0, r = lh_net_enter(net, i, err);
+	int link = -1, r = lh_net_enter(net, i, err);
 
 	if (r == 0)
 		r = lh_nl_open(&nl, err);
 	if (r == 0)
-		link = (int)if_nametoindex("eth0");
-	if (r == 0 && !link)
-		r = lh_fail(err, LH_ESYS, errno, "look up link eth0");
-	if (r == 0)
+		r = link = lh_link_index("eth0", err);
+	if (r >= 0)
 		r = lh_tbf_add(nl, link, n->nic_up_bps, n->nic_burst_bytes, n->nic_limit_bytes,
 			       err);
 	lh_nl_close(nl);

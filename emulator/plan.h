@@ -123,6 +123,9 @@ int64_t lh_plan_rtt_ns(const struct lh_plan *plan, size_t a, size_t b);
 /* Whether a path leaves one site with shared links or enters one. */
 bool lh_plan_shares_link(const struct lh_plan *plan, size_t from, size_t to);
 
+/* Whether others send through the bottleneck of a path, too. */
+bool lh_plan_has_cross(const struct lh_plan *plan, size_t from, size_t to);
+
 /* Full packets that the path's queue has room for, with all that is in flight. */
 uint32_t lh_plan_room_pkts(const struct lh_plan *plan, size_t from, size_t to);
 

@@ -81,6 +81,26 @@ static json_t *bottleneck_to_json(const struct lh_plan_bottleneck *b)
 	return doc;
 }
 
+/* Adds the cross traffic, if there is any. */
+static void add_cross(json_t *doc, const struct lh_cross_spec *cross)
+{
+	if (cross->mean_bps <= 0)
+		return;
+	json_object_set_new(doc, "cross_mean_bps", json_integer(cross->mean_bps));
+	json_object_set_new(doc, "cross_flow_bytes", json_integer(cross->flow_bytes));
+	if (cross->peak_bps > 0)
+		json_object_set_new(doc, "cross_peak_bps", json_integer(cross->peak_bps));
+}
+
+/* A site's link with its cross traffic. */
+static json_t *link_to_json(const struct lh_plan_bottleneck *b, const struct lh_site_link *link)
+{
+	json_t *doc = bottleneck_to_json(b);
+
+	add_cross(doc, &link->cross);
+	return doc;
+}
+
 /* The links that the nodes of a site share. */
 static json_t *site_links_to_json(const struct lh_plan *plan)
 {
@@ -93,9 +113,11 @@ static json_t *site_links_to_json(const struct lh_plan *plan)
 		if (!doc)
 			continue;
 		if (access->up.bandwidth_bps)
-			json_object_set_new(doc, "up", bottleneck_to_json(&access->up));
+			json_object_set_new(doc, "up",
+					    link_to_json(&access->up, &access->site->uplink));
 		if (access->down.bandwidth_bps)
-			json_object_set_new(doc, "down", bottleneck_to_json(&access->down));
+			json_object_set_new(doc, "down",
+					    link_to_json(&access->down, &access->site->downlink));
 		json_array_append_new(links, doc);
 	}
 	return links;
@@ -115,6 +137,7 @@ static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
 
 	if (p->bottleneck.bandwidth_bps)
 		json_object_set_new(path, "bottleneck", bottleneck_to_json(&p->bottleneck));
+	add_cross(path, &p->spec->cross);
 	add_randomness(path, p);
 	return path;
 }

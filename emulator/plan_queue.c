@@ -62,6 +62,11 @@ bool lh_plan_shares_link(const struct lh_plan *plan, size_t from, size_t to)
 	return links[0] || links[1];
 }
 
+bool lh_plan_has_cross(const struct lh_plan *plan, size_t from, size_t to)
+{
+	return lh_plan_path_at(plan, from, to)->spec->cross.mean_bps > 0;
+}
+
 int64_t lh_plan_slowest_bps(const struct lh_plan *plan, size_t from, size_t to)
 {
 	int64_t slowest = lh_plan_path_at(plan, from, to)->bandwidth_bps;
@@ -292,7 +297,7 @@ static void plan_path_queue(struct lh_plan *plan, size_t from, size_t to)
 	}
 	p->splits_segments = queue->size.unit == LH_QUEUE_BYTES ||
 			     queue->size.unit == LH_QUEUE_PACKETS || lh_plan_is_rough(p) ||
-			     lh_plan_may_drop(plan, from, to);
+			     lh_plan_has_cross(plan, from, to) || lh_plan_may_drop(plan, from, to);
 	p->limit_pkts = lh_plan_u32(ceil(in_flight + waiting) +
 				    (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
 }

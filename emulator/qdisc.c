@@ -331,3 +331,22 @@ int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *e
 
 	return tc_send(nl, msg, options, failed, "add the classifier", ifindex, err);
 }
+
+int lh_ingress_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err)
+{
+	struct nl_msg *msg =
+		tc_new(RTM_NEWQDISC, ifindex, TC_H_MAKE(TC_H_CLSACT, 0), TC_H_CLSACT, 0, "clsact");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	int r = tc_send(nl, msg, options, !options, "add clsact", ifindex, err);
+	bool failed;
+
+	if (r < 0)
+		return r;
+	msg = tc_new(RTM_NEWTFILTER, ifindex, 0, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS),
+		     TC_H_MAKE(FILTER_PRIORITY << 16, htons(ETH_P_ALL)), "bpf");
+	options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	failed = !options || nla_put_u32(msg, TCA_BPF_FD, (uint32_t)prog_fd) < 0 ||
+		 nla_put_string(msg, TCA_BPF_NAME, "longhaul-sink") < 0 ||
+		 nla_put_u32(msg, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT) < 0;
+	return tc_send(nl, msg, options, failed, "add the sink of cross traffic", ifindex, err);
+}

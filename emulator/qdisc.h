@@ -54,6 +54,9 @@ int lh_bottleneck_add(struct lh_nl *nl, int ifindex, const struct lh_plan_bottle
 /* The classifying BPF program prog_fd on a link's htb. */
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
 
+/* A BPF program for what comes in on a link, which says what becomes of it. */
+int lh_ingress_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
+
 /* A qdisc as the kernel holds it. */
 struct lh_qdisc_state {
 	char kind[16];

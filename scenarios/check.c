@@ -158,6 +158,7 @@ static bool check_path(const struct lh_network *network, const struct lh_path_sp
 		check_jitter(p, written, key_path, diag);
 	check_loss(p, key_path, diag);
 	lh_check_queue(&p->queue, p->pos, key_path, diag);
+	lh_check_cross(&p->cross, p->bandwidth_bps, key_path, diag);
 	return formed;
 }
 

@@ -9,6 +9,10 @@
 void lh_check_queue(const struct lh_queue_spec *queue, struct lh_pos pos, const char *key_path,
 		    struct lh_diag *diag);
 
+/* Cross traffic leaves some of a bottleneck's bandwidth. */
+void lh_check_cross(const struct lh_cross_spec *cross, int64_t bandwidth_bps, const char *key_path,
+		    struct lh_diag *diag);
+
 /* The links that sites share, and the paths inside such sites. */
 void lh_check_site_links(const struct lh_network *network, struct lh_diag *diag);
 

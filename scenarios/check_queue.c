@@ -4,6 +4,8 @@
 #include "core/file.h"
 #include "scenarios/check_internal.h"
 
+static const double CROSS_SHARE_MAX = 0.95;
+
 void lh_check_queue(const struct lh_queue_spec *queue, struct lh_pos pos, const char *key_path,
 		    struct lh_diag *diag)
 {
@@ -27,6 +29,18 @@ void lh_check_queue(const struct lh_queue_spec *queue, struct lh_pos pos, const 
 			    "of it");
 }
 
+void lh_check_cross(const struct lh_cross_spec *cross, int64_t bandwidth_bps, const char *key_path,
+		    struct lh_diag *diag)
+{
+	if (cross->mean_bps > 0 && bandwidth_bps > 0 &&
+	    (double)cross->mean_bps > CROSS_SHARE_MAX * (double)bandwidth_bps)
+		lh_diag_add(
+			diag, cross->pos, key_path,
+			"cross_traffic.mean is more than %.0f %% of the bandwidth: it would leave "
+			"nothing",
+			100 * CROSS_SHARE_MAX);
+}
+
 static void check_link(const struct lh_site_link *link, const char *site, const char *key,
 		       struct lh_diag *diag)
 {
@@ -35,6 +49,7 @@ static void check_link(const struct lh_site_link *link, const char *site, const 
 	if (link->bandwidth_bps <= 0)
 		return;
 	lh_check_queue(&link->queue, link->pos, key_path, diag);
+	lh_check_cross(&link->cross, link->bandwidth_bps, key_path, diag);
 	if (link->queue.size.unit == LH_QUEUE_BDP)
 		lh_diag_add(diag, link->pos, key_path,
 			    "queue: a link that many paths share has no round trip of its own; "

@@ -58,10 +58,19 @@ struct lh_queue_spec {
 	bool ecn;	     /* an AQM marks packets that can be marked */
 };
 
+/* What others send through a bottleneck; absent where mean_bps is not above 0. */
+struct lh_cross_spec {
+	int64_t mean_bps;
+	int64_t flow_bytes; /* mean of a flow */
+	int64_t peak_bps;   /* of a flow; -1: the bottleneck's */
+	struct lh_pos pos;
+};
+
 /* The link between a site and all others, in one direction, that its nodes share. */
 struct lh_site_link {
 	int64_t bandwidth_bps; /* 0: no limit */
 	struct lh_queue_spec queue;
+	struct lh_cross_spec cross;
 	char *source;
 	struct lh_pos pos;
 };
@@ -99,6 +108,7 @@ struct lh_path_spec {
 	int64_t delay_ns; /* one way, with from and to; else -1 */
 	int64_t bandwidth_bps;
 	struct lh_queue_spec queue;
+	struct lh_cross_spec cross;
 	int64_t stream_window_bytes; /* -1: the network's */
 	int64_t jitter_ns;	     /* standard deviation; -1: none, or that of the samples */
 	int jitter_distribution;     /* enum lh_jitter_distribution */

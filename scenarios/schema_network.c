@@ -36,12 +36,36 @@ static const struct lh_choice queue_disciplines[] = {
 	 .doc = "with codel or fq_codel: packets are marked in place of dropped; all nodes' "   \
 		"TCP then asks for it"}
 
+static const struct lh_field cross_fields[] = {
+	{.key = "mean", .type = LH_FIELD_RATE, .flags = REQUIRED,
+	 AT(struct lh_cross_spec, mean_bps), .min = 8, .max = RATE_MAX,
+	 .doc = "of all that others send, on the wire"},
+	{.key = "flow", .type = LH_FIELD_SIZE, AT(struct lh_cross_spec, flow_bytes),
+	 .fallback = "1 MB", .min = 1000, .max = 1000000000000,
+	 .doc = "mean size of a flow; sizes are exponentially distributed, flows begin independently"},
+	{.key = "peak", .type = LH_FIELD_RATE, AT(struct lh_cross_spec, peak_bps),
+	 .min = 8, .max = RATE_MAX, .doc = "rate of one flow; the bottleneck's where absent"},
+	END,
+};
+
+static const struct lh_section cross_section = {
+	"cross traffic", "What others send through a bottleneck, seeded; it does not react to losses.",
+	sizeof(struct lh_cross_spec), LH_NO_OFFSET, NULL, offsetof(struct lh_cross_spec, pos),
+	cross_fields,
+};
+
+#define CROSS_FIELD(owner)                                                                     \
+	{.key = "cross_traffic", .type = LH_FIELD_SECTION, AT(owner, cross),                   \
+	 .section = &cross_section,                                                            \
+	 .doc = "what others send through it while something runs"}
+
 static const struct lh_field site_link_fields[] = {
 	{.key = "bandwidth", .type = LH_FIELD_RATE, .flags = REQUIRED,
 	 AT(struct lh_site_link, bandwidth_bps), .min = 8, .max = RATE_MAX,
 	 .doc = "of all nodes of the site together, on the wire"},
 	QUEUE_FIELDS(struct lh_site_link,
 		     "how much waits before the link: a time, bytes or packets"),
+	CROSS_FIELD(struct lh_site_link),
 	SOURCE(struct lh_site_link),
 	END,
 };
@@ -128,6 +152,7 @@ static const struct lh_field path_fields[] = {
 	QUEUE_FIELDS(struct lh_path_spec,
 		     "how much waits at the bottleneck before packets are dropped: a time, bytes, "
 		     "packets, or BDP (bandwidth times round-trip time)"),
+	CROSS_FIELD(struct lh_path_spec),
 	{.key = "jitter", .type = LH_FIELD_DURATION, AT(struct lh_path_spec, jitter_ns),
 	 .max = JITTER_MAX,
 	 .doc = "standard deviation of the one-way delay from packet to packet; order is kept"},

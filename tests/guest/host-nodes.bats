@@ -219,6 +219,8 @@ as_nobody() {
 @test "what cannot be is refused" {
 	run -3 timeout "$run_limit_s" "$LONGHAUL" exec --nodes host --clock virtual net.yaml -- true
 	[[ $output == *"run.nodes"*"clock: real"* ]]
+	run -3 fast --set 'network.paths.0.cross_traffic={mean: 1 Mbit/s, flow: 1 MB}' net.yaml -- true
+	[[ $output == *"cross_traffic"*"--nodes guest"* ]]
 	{
 		printf 'longhaul: 1\nnetwork: many\nsites:\n'
 		for i in $(seq 65); do echo "  s$i: {provider: p, continent: europe}"; done
