@@ -60,10 +60,22 @@ int lh_cli_guest_kernel(char **ret_path, struct lh_error *err);
  */
 bool lh_cli_host_is_fit(char *why, size_t n_why);
 
+/* Whether nodes may be here and their network in a guest; if not, why and what mends it. */
+bool lh_cli_has_host_nodes(char *why, size_t n_why);
+
+/* The backend that fits a scenario: the host's kernel where it can and the clock is real; and the
+ * guest's kernel where that is needed, owned by the caller. LH_EENV, LH_EINPUT. */
+int lh_cli_choose_backend(const struct lh_scenario *scenario, enum lh_backend *ret_backend,
+			  char **ret_kernel, struct lh_error *err);
+
 /* Reads the scenario that a results folder holds and, owned by the caller, the folder that its
  * command ran in, or NULL (ret_folder may be NULL). LH_EINPUT where it is none. */
 int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, char **ret_folder,
 		    struct lh_diag *diag, struct lh_error *err);
+
+/* Prints what the run in a results folder found out about this machine: nothing on the virtual
+ * clock. */
+void lh_cli_print_fitness(const char *out);
 
 /* Width of the terminal on standard output in columns; 0 where it is none. */
 size_t lh_cli_width(void);

@@ -42,6 +42,17 @@ static void look_host_netem(struct finding *f)
 			  "(--backend guest)";
 }
 
+static void look_host_nodes(struct finding *f)
+{
+	f->ok = lh_cli_has_host_nodes(f->detail, sizeof(f->detail));
+	if (f->ok)
+		snprintf(f->detail, sizeof(f->detail), "--nodes host can be used%s",
+			 geteuid() == 0 ? ""
+					: ", but not with a `stream_window`: run as root for that");
+	else
+		f->mend = "see above, or run as root; --nodes guest needs no rights";
+}
+
 static void look_guest_kernel(struct finding *f)
 {
 	lh_cleanup_free char *path = NULL;
@@ -168,15 +179,11 @@ static void look_gpu(struct finding *f)
 }
 
 static const struct check checks[] = {
-	{"trainer", look_trainer},
-	{"catalog", look_catalog},
-	{"guest kernel", look_guest_kernel},
-	{"ptrace", look_ptrace},
-	{"memory file", look_memory_file},
-	{"memory", look_memory},
-	{"host netem", look_host_netem},
-	{"gnuplot", look_gnuplot},
-	{"GPU", look_gpu},
+	{"trainer", look_trainer},	     {"catalog", look_catalog},
+	{"guest kernel", look_guest_kernel}, {"ptrace", look_ptrace},
+	{"memory file", look_memory_file},   {"memory", look_memory},
+	{"host netem", look_host_netem},     {"host nodes", look_host_nodes},
+	{"gnuplot", look_gnuplot},	     {"GPU", look_gpu},
 };
 
 int lh_cmd_doctor(int argc, char **argv)

@@ -63,6 +63,7 @@ static const struct lh_option option_rows[] = {
 	LH_OPTION_CLOCK,
 	LH_OPTION_CHARGE_CPU,
 	LH_OPTION_BACKEND,
+	LH_OPTION_NODES,
 	{"out", "DIR", "keep output and measurements there; nothing without", NULL, NULL, take_out},
 	LH_OPTION_SET,
 	LH_OPTION_SEED,

@@ -67,6 +67,7 @@ static const struct lh_option option_rows[] = {
 	LH_OPTION_SEED,
 	LH_OPTION_CLOCK,
 	LH_OPTION_BACKEND,
+	LH_OPTION_NODES,
 	{"json", NULL, "print verify.json", NULL, NULL, take_json},
 	{"quiet", NULL, "no progress", NULL, NULL, take_quiet},
 	LH_OPTION_HELP,
@@ -175,6 +176,7 @@ static int print_verdict(const char *out, bool as_json)
 	       json_array_size(rows), (long long)json_integer_value(json_object_get(doc, "tests")),
 	       json_is_true(json_object_get(doc, "ok")) ? "all as asked for" : "NOT as asked for",
 	       out);
+	lh_cli_print_fitness(out);
 	return 0;
 }
 
@@ -206,7 +208,7 @@ static int verify(const struct verify_options *o, const struct lh_scenario *sc)
 	if (!out)
 		return 1;
 	r = lh_execute(&ex, &results, &has_results, &err);
-	if (r == 0 || r == LH_EMEASURE)
+	if (r == 0 || r == LH_EMEASURE || r == LH_EUNFIT)
 		status = print_verdict(out, o->json);
 	return r < 0 ? lh_cli_fail(NULL, &err) : status;
 }

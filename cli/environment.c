@@ -14,6 +14,7 @@
 #include "config.h"
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "emulator/detach.h"
 #include "emulator/netns.h"
 #include "emulator/nl.h"
 #include "emulator/qdisc.h"
@@ -180,7 +181,8 @@ static int try_netem(struct lh_error *err)
 	return r;
 }
 
-bool lh_cli_host_is_fit(char *why, size_t n_why)
+/* Whether something works, tried in a child; if not, why. */
+static bool works(int (*attempt)(struct lh_error *err), char *why, size_t n_why)
 {
 	int fds[2], status = 1;
 	ssize_t n = 0;
@@ -192,7 +194,7 @@ bool lh_cli_host_is_fit(char *why, size_t n_why)
 	pid = fork();
 	if (pid == 0) {
 		struct lh_error err = {0};
-		int r = try_netem(&err);
+		int r = attempt(&err);
 
 		if (r < 0)
 			(void)!write(fds[1], err.message, strlen(err.message));
@@ -207,6 +209,16 @@ bool lh_cli_host_is_fit(char *why, size_t n_why)
 	if (n > 0)
 		why[n] = '\0';
 	return pid > 0 && status == 0;
+}
+
+bool lh_cli_host_is_fit(char *why, size_t n_why)
+{
+	return works(try_netem, why, n_why);
+}
+
+bool lh_cli_has_host_nodes(char *why, size_t n_why)
+{
+	return works(lh_detach_try, why, n_why);
 }
 
 int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, char **ret_folder,

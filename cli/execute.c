@@ -27,6 +27,7 @@
 #include "core/log.h"
 #include "emulator/engine.h"
 #include "emulator/guest/guest.h"
+#include "emulator/wan.h"
 #include "plots/plots.h"
 #include "plots/report.h"
 
@@ -34,6 +35,7 @@ enum { TICK_MS = 200, NAMES_TRIED_MAX = 1000 };
 
 /* Names as they stand in run.json. */
 static const char *const clock_names[] = {[LH_CLOCK_VIRTUAL] = "virtual", [LH_CLOCK_REAL] = "real"};
+static const char *const nodes_names[] = {[LH_NODES_GUEST] = "guest", [LH_NODES_HOST] = "host"};
 static const char *const backend_names[] = {
 	[LH_BACKEND_AUTO] = "auto", [LH_BACKEND_HOST] = "host", [LH_BACKEND_GUEST] = "guest"};
 
@@ -64,25 +66,10 @@ char *lh_default_out(const struct lh_scenario *sc)
 	return out;
 }
 
-/* The backend that fits: the host's kernel where it can and the clock is real. */
-static int choose_backend(struct run *run, struct lh_error *err)
+/* Nodes on the host, and their network in a guest. */
+static bool is_split(const struct run *run)
 {
-	const struct lh_run_spec *spec = &run->ex->scenario->run;
-	char why[LH_ERROR_MESSAGE_MAX];
-
-	run->backend = (enum lh_backend)spec->backend;
-	if (run->backend == LH_BACKEND_AUTO)
-		run->backend = spec->clock == LH_CLOCK_REAL && lh_cli_host_is_fit(why, sizeof(why))
-				       ? LH_BACKEND_HOST
-				       : LH_BACKEND_GUEST;
-	else if (run->backend == LH_BACKEND_HOST && !lh_cli_host_is_fit(why, sizeof(why)))
-		return lh_fail(err, LH_EENV, 0,
-			       "this host cannot emulate by itself: %s (longhaul doctor says what "
-			       "mends it; --backend guest needs nothing)",
-			       why);
-	if (run->backend == LH_BACKEND_GUEST)
-		return lh_cli_guest_kernel(&run->kernel, err);
-	return 0;
+	return run->backend == LH_BACKEND_GUEST && run->ex->scenario->run.nodes == LH_NODES_HOST;
 }
 
 /* The nodes that exec's program runs in. */
@@ -100,11 +87,13 @@ static int write_run_json(const struct run *run, const char *status, struct lh_e
 {
 	const struct lh_scenario *sc = run->ex->scenario;
 	lh_cleanup_free char *path = lh_path_join(run->dir, "run.json");
-	lh_cleanup_json json_t *doc =
-		json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:O}", "format", "longhaul-run/1",
-			  "version", PACKAGE_VERSION, "name", sc->name, "seed",
-			  (json_int_t)sc->run.seed, "clock", clock_names[sc->run.clock], "backend",
-			  backend_names[run->backend], "status", status, "scenario", sc->resolved);
+	lh_cleanup_json json_t *doc = json_pack(
+		"{s:s, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O}", "format", "longhaul-run/1",
+		"version", PACKAGE_VERSION, "name", sc->name, "seed", (json_int_t)sc->run.seed,
+		"clock", clock_names[sc->run.clock], "backend", backend_names[run->backend],
+		"nodes",
+		nodes_names[run->backend == LH_BACKEND_HOST ? LH_NODES_HOST : sc->run.nodes],
+		"status", status, "scenario", sc->resolved);
 
 	if (!path || !doc)
 		return lh_fail(err, LH_ESYS, ENOMEM, "write run.json");
@@ -186,7 +175,14 @@ static void take_signal(struct run *run)
 /* On the host: the engine in a child, so that all that it holds ends with it. */
 static int run_on_host(struct run *run, struct lh_error *err)
 {
+	lh_cleanup_free char *program = NULL;
+	struct lh_wan_request wan = {
+		.kernel_path = run->kernel,
+		.memory_bytes = run->ex->scenario->run.guest_memory_bytes,
+		.seed = run->ex->scenario->run.seed,
+	};
 	struct lh_engine_request request = {
+		.wan = is_split(run) ? &wan : NULL,
 		.scenario = run->ex->scenario,
 		.run_dir = run->dir,
 		.trainer_path = run->trainer,
@@ -196,9 +192,14 @@ static int run_on_host(struct run *run, struct lh_error *err)
 		.verify_sample = run->ex->sample,
 	};
 	pid_t self = getpid();
-	pid_t pid = fork();
 	lh_cleanup_close int pidfd = -1;
 	int status = 0;
+	pid_t pid;
+
+	if (lh_cli_program_path(&program, err) < 0)
+		return err->code;
+	wan.program_path = program;
+	pid = fork();
 
 	if (pid < 0)
 		return lh_fail(err, LH_ESYS, errno, "start the engine");
@@ -258,7 +259,7 @@ static int run_in_guest(struct run *run, struct lh_error *err)
 	return r < 0 ? r : lh_guest_run(&request, err);
 }
 
-/* What engine.json says: 0, LH_EMEASURE, LH_EENV or LH_ERUN. */
+/* What engine.json says: 0, LH_EMEASURE, LH_EUNFIT, LH_EENV or LH_ERUN. */
 static int read_verdict(const struct run *run, struct lh_error *err)
 {
 	lh_cleanup_free char *path = lh_path_join(run->dir, "engine.json");
@@ -276,6 +277,8 @@ static int read_verdict(const struct run *run, struct lh_error *err)
 		return 0;
 	if (status && strcmp(status, "invalid") == 0)
 		code = LH_EMEASURE;
+	else if (status && strcmp(status, "unfit") == 0)
+		code = LH_EUNFIT;
 	else if (json_integer_value(json_object_get(doc, "exit_status")) ==
 		 lh_error_exit_status(&env))
 		code = LH_EENV;
@@ -284,7 +287,8 @@ static int read_verdict(const struct run *run, struct lh_error *err)
 
 static int run_backend(struct run *run, struct lh_error *err)
 {
-	int r = run->backend == LH_BACKEND_HOST ? run_on_host(run, err) : run_in_guest(run, err);
+	int r = run->backend == LH_BACKEND_HOST || is_split(run) ? run_on_host(run, err)
+								 : run_in_guest(run, err);
 
 	if (r == LH_ESIGNAL) {
 		take_signal(run);
@@ -341,6 +345,8 @@ static const char *status_name(int outcome)
 		return "done";
 	case LH_EMEASURE:
 		return "invalid";
+	case LH_EUNFIT:
+		return "unfit";
 	case LH_ESIGNAL:
 		return "stopped";
 	default:
@@ -385,7 +391,7 @@ static int finish_proof(struct run *run, int outcome, struct lh_error *err)
 	struct lh_error why = *err;
 	int r;
 
-	if (outcome < 0 && outcome != LH_EMEASURE)
+	if (outcome < 0 && outcome != LH_EMEASURE && outcome != LH_EUNFIT)
 		return outcome;
 	r = write_run_json(run, status_name(outcome), err);
 	if (r == 0)
@@ -516,7 +522,7 @@ static int begin(struct run *run, struct lh_error *err)
 	int r;
 
 	clock_gettime(CLOCK_MONOTONIC, &run->begin);
-	r = choose_backend(run, err);
+	r = lh_cli_choose_backend(run->ex->scenario, &run->backend, &run->kernel, err);
 	if (r == 0 && !run->command)
 		r = lh_cli_trainer_path(&run->trainer, err);
 	if (r == 0)

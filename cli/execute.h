@@ -32,15 +32,15 @@ struct lh_execution {
 /*
  * Runs a scenario, its command in every node where it has one, and leaves its results under out:
  * all of them or, where nothing came of the run, none. *ret_results is the caller's when 0,
- * LH_EMEASURE (invalid) or LH_ESIGNAL (stopped, with the epochs finished so far) is returned and
- * *ret_has_results is set. Blocks SIGINT, SIGTERM and SIGHUP while it runs.
+ * LH_EMEASURE (invalid), LH_EUNFIT or LH_ESIGNAL (stopped, with the epochs finished so far) is
+ * returned and *ret_has_results is set. Blocks SIGINT, SIGTERM and SIGHUP while it runs.
  */
 int lh_execute(const struct lh_execution *execution, struct lh_results *ret_results,
 	       bool *ret_has_results, struct lh_error *err);
 
 /*
  * Runs the scenario's command as execution->command says, passing on what it says, and leaves
- * its files under out. 0, LH_EMEASURE (the network missed its target), LH_ERUN, LH_EENV,
+ * its files under out. 0, LH_EMEASURE (the network missed its target), LH_EUNFIT, LH_ERUN, LH_EENV,
  * LH_ESIGNAL. ret_ending is filled in where the programs have ended by themselves.
  */
 int lh_execute_command(const struct lh_execution *execution, struct lh_ending *ret_ending,

@@ -57,6 +57,10 @@ static int take(const struct lh_options *options, const struct lh_option *row, v
 {
 	if (strcmp(row->name, LH_OPTION_CAPTURE_NAME) == 0)
 		return lh_capture_option_add(&overrides->capture, optarg) < 0 ? 1 : -1;
+	/* nodes on the host have no other clock */
+	if (row->key && strcmp(row->key, "run.nodes") == 0 && strcmp(optarg, "host") == 0 &&
+	    add(options->verb, overrides, "run.clock", "real") >= 0)
+		return 2;
 	if (row->key)
 		return add(options->verb, overrides, row->key, row->value ? row->value : optarg);
 	if (row->take)

@@ -54,6 +54,11 @@ struct lh_option {
 	{                                                                \
 		"clock", "C", "virtual or real", "run.clock", NULL, NULL \
 	}
+#define LH_OPTION_NODES                                                                     \
+	{                                                                                   \
+		"nodes", "W", "where nodes are: guest, or host (a GPU), by the real clock", \
+			"run.nodes", NULL, NULL                                             \
+	}
 #define LH_OPTION_CHARGE_CPU                                                           \
 	{                                                                              \
 		"charge-cpu", NULL, "CPU time passes in virtual time; not repeatable", \

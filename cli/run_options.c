@@ -92,6 +92,7 @@ const struct lh_option lh_run_rows[] = {
 	 NULL, take_repeat},
 	OPTIONS_OF_OUTPUT,
 	LH_OPTION_BACKEND,
+	LH_OPTION_NODES,
 	LH_OPTION_CLOCK,
 	LH_OPTION_CHARGE_CPU,
 	{"probe", "P", "short, or full: the network is measured as the published figures were",
@@ -148,6 +149,7 @@ static void print_results(const struct lh_run_options *o, const struct lh_result
 	}
 	if (lh_results_format(results, lh_cli_width(), &text, &err) == 0)
 		printf("%s", text);
+	lh_cli_print_fitness(out);
 	printf("\nResults: %s%s\n", out, o->no_figures ? "" : " (report.html, figures/)");
 }
 

@@ -26,6 +26,7 @@ _longhaul_add_scenarios() {
 _longhaul_value_of_option() {
 	case $1 in
 	--backend) _longhaul_add_words 'auto host guest' ;;
+	--nodes) _longhaul_add_words 'guest host' ;;
 	--clock) _longhaul_add_words 'virtual real' ;;
 	--probe) _longhaul_add_words 'short full' ;;
 	--assume) _longhaul_add_words 'window link' ;;
@@ -58,7 +59,7 @@ _longhaul_argument() {
 _longhaul() {
 	local cur=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
 	local verb=${COMP_WORDS[1]-} run_options='--out --set --seed --repeat --dry-run --json
-		--backend --clock --charge-cpu --probe --coarse --capture --quiet --no-figures --help'
+		--backend --clock --nodes --charge-cpu --probe --coarse --capture --quiet --no-figures --help'
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
@@ -73,7 +74,7 @@ _longhaul() {
 	case $verb in
 	run) _longhaul_add_words "$run_options" ;;
 	exec)
-		_longhaul_add_words '--node --all --out --set --seed --backend --clock --charge-cpu --no-probe --capture
+		_longhaul_add_words '--node --all --out --set --seed --backend --clock --nodes --charge-cpu --no-probe --capture
 			--time-limit --stuck-after --keep-going --help'
 		;;
 	shell) _longhaul_add_words '--clock --backend --set --seed --help' ;;
@@ -83,7 +84,7 @@ _longhaul() {
 			--name --about --mtu --assume --bandwidth --jitter --out --help'
 		;;
 	verify)
-		_longhaul_add_words '--out --sample --set --seed --clock --backend --json --quiet --help'
+		_longhaul_add_words '--out --sample --set --seed --clock --backend --nodes --json --quiet --help'
 		;;
 	capture) _longhaul_add_words '--out --interval --no-figures --help' ;;
 	reproduce) _longhaul_add_words '--out --json --all --coarse --help' ;;

@@ -58,6 +58,7 @@ int lh_error_exit_status(const struct lh_error *err)
 	case LH_EENV:
 		return 4;
 	case LH_EMEASURE:
+	case LH_EUNFIT:
 		return 6;
 	case LH_ESIGNAL:
 		return 128 + err->sys;

@@ -18,6 +18,7 @@ enum lh_code {
 	LH_ERUN = -5,	  /* a run failed */
 	LH_EMEASURE = -6, /* a measurement missed its target */
 	LH_ESIGNAL = -7,  /* ended by a signal; sys holds its number */
+	LH_EUNFIT = -8,	  /* this machine is not fit to measure in real time */
 };
 
 enum { LH_ERROR_MESSAGE_MAX = 1024 };

@@ -402,19 +402,40 @@ int lh_bpf_open(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *e
 	int r = map_new(sizeof(struct lh_bpf_count), pairs, &b->acks_map_fd, err);
 
 	if (r == 0)
-		r = map_new(sizeof(uint32_t), pairs, &b->window_map_fd, err);
+		r = lh_bpf_classifier_open(b, plan, 0, plan->n_nodes, &b->classify_prog_fd, err);
+	return r < 0 ? r : lh_bpf_open_windows(b, plan, err);
+}
+
+int lh_bpf_open_windows(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
+{
+	uint32_t pairs = (uint32_t)(plan->n_nodes * plan->n_nodes);
+	int r = map_new(sizeof(uint32_t), pairs, &b->window_map_fd, err);
+
 	if (r == 0)
 		r = map_new(sizeof(struct lh_bpf_count), pairs + 2 * (uint32_t)plan->n_accesses,
 			    &b->cross_map_fd, err);
 	if (r == 0)
 		r = fill_windows(b, plan, err);
-	if (r == 0)
-		r = lh_bpf_classifier_open(b, plan, 0, plan->n_nodes, &b->classify_prog_fd, err);
-	if (r == 0)
-		r = load_windows(b, plan, err);
-	if (r < 0)
-		lh_bpf_close(b);
-	return r;
+	return r < 0 ? r : load_windows(b, plan, err);
+}
+
+bool lh_bpf_has_windows(const struct lh_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_nodes * plan->n_nodes; i++)
+		if (plan->paths[i].clamp_segments)
+			return true;
+	return first_rto_ticks(plan) != 0;
+}
+
+int lh_bpf_load_redirect(int ifindex, int *ret_fd, struct lh_error *err)
+{
+	struct program p = {.n = 0};
+
+	emit(&p, MOV_IMM(R1, ifindex));
+	emit(&p, MOV_IMM(R2, 0));
+	emit(&p, CALL(BPF_FUNC_redirect));
+	emit(&p, EXIT);
+	return prog_load(BPF_PROG_TYPE_SCHED_CLS, 0, &p, "lh_cable", ret_fd, err);
 }
 
 void lh_bpf_close(struct lh_bpf *b)

@@ -8,6 +8,7 @@
 #ifndef LH_EMULATOR_BPF_H
 #define LH_EMULATOR_BPF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -36,6 +37,16 @@ struct lh_bpf_count {
 /* Loads both programs for a plan. LH_EENV where the kernel or the rights do not allow it. */
 int lh_bpf_open(struct lh_bpf *bpf, const struct lh_plan *plan, struct lh_error *err);
 void lh_bpf_close(struct lh_bpf *bpf);
+
+/* Loads the one that bounds windows alone; lh_bpf_open does, too. */
+int lh_bpf_open_windows(struct lh_bpf *bpf, const struct lh_plan *plan, struct lh_error *err);
+
+/* Whether a plan asks anything of that program. */
+bool lh_bpf_has_windows(const struct lh_plan *plan);
+
+/* Loads a program that sends every frame out of another link of the same namespace. The caller
+ * owns *ret_fd. */
+int lh_bpf_load_redirect(int ifindex, int *ret_fd, struct lh_error *err);
 
 /*
  * Another classifier: it counts acknowledgements of the senders first .. first + n - 1 only, so

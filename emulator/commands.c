@@ -311,7 +311,9 @@ static void beat(struct jobs *jobs)
 static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 {
 	int64_t next_ns = jobs->e->begin_ns + LH_SAMPLE_NS;
-	int n_idle = 0; /* where nothing passes one looks less often */
+	/* where nothing passes one looks less often, unless rates of a second are judged */
+	bool is_real = jobs->e->plan->scenario->run.clock == LH_CLOCK_REAL;
+	int n_idle = 0;
 
 	for (;;) {
 		int64_t until_ns = next_ns < jobs->deadline_ns ? next_ns : jobs->deadline_ns;
@@ -330,7 +332,7 @@ static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 		r = lh_engine_sample(jobs->e, err);
 		if (r < 0)
 			return r;
-		n_idle = r ? 0 : n_idle < IDLE_MAX ? n_idle + 1 : IDLE_MAX;
+		n_idle = r || is_real ? 0 : n_idle < IDLE_MAX ? n_idle + 1 : IDLE_MAX;
 		next_ns += (1 + n_idle) * (int64_t)LH_SAMPLE_NS;
 	}
 }

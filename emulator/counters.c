@@ -9,10 +9,13 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "emulator/cable.h"
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
+#include "emulator/probe_internal.h"
 #include "emulator/proc.h"
 #include "emulator/qdisc.h"
+#include "emulator/wan.h"
 
 enum { PROC_FILE_MAX_BYTES = 1 << 20, LOSS_SDS = 6 };
 
@@ -134,13 +137,29 @@ static int read_sample(struct sample *sample, struct lh_error *err)
 	return r;
 }
 
+/* Reads all that the network's own kernel counts, there or here. */
+static int read_all(struct lh_net *net, struct lh_net_counter *counters,
+		    struct lh_site_counter *links, struct lh_net_faults *f, struct lh_error *err)
+{
+	struct sample sample = {.net = net, .counters = counters, .links = links};
+	int64_t begin_ns = lh_now_ns();
+	int r;
+
+	if (net->wan)
+		return lh_wan_read(net->wan, counters, links, f, &net->counted_ns, err);
+	r = read_sample(&sample, err);
+	net->counted_ns = (begin_ns + lh_now_ns()) / 2;
+	f->unclassified_packets = sample.unclassified;
+	return r;
+}
+
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err)
 {
 	lh_cleanup_free struct lh_site_counter *links =
 		calloc(2 * net->plan->n_accesses + 1, sizeof(*links));
-	struct sample sample = {.net = net, .counters = counters, .links = links};
+	struct lh_net_faults ignored;
 
-	return links ? read_sample(&sample, err)
+	return links ? read_all(net, counters, links, &ignored, err)
 		     : lh_fail(err, LH_ESYS, ENOMEM, "read the counters");
 }
 
@@ -148,10 +167,15 @@ int lh_net_read_site_links(struct lh_net *net, struct lh_site_counter *links, st
 {
 	size_t n = net->plan->n_nodes;
 	lh_cleanup_free struct lh_net_counter *counters = calloc(n * n, sizeof(*counters));
-	struct sample sample = {.net = net, .counters = counters, .links = links};
+	struct lh_net_faults ignored;
 
-	return counters ? read_sample(&sample, err)
+	return counters ? read_all(net, counters, links, &ignored, err)
 			: lh_fail(err, LH_ESYS, ENOMEM, "read the counters");
+}
+
+int64_t lh_net_counted_ns(const struct lh_net *net)
+{
+	return net->counted_ns;
 }
 
 /* Whether something on the way from or to a node explains that its TCP repeated itself or
@@ -182,10 +206,10 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 	return false;
 }
 
-static int add_node_faults(const struct lh_net *net, const struct lh_net_counter *counters,
-			   size_t i, struct lh_net_faults *f, struct lh_error *err)
+/* What node i has counted since it was made. */
+static int read_node(const struct lh_net *net, size_t i, struct lh_node_faults *ret,
+		     struct lh_error *err)
 {
-	bool explained = is_explained(net, counters, i);
 	lh_cleanup_free char *snmp = NULL;
 	lh_cleanup_free char *netstat = NULL;
 	int r = lh_net_enter(net, i, err);
@@ -196,15 +220,15 @@ static int add_node_faults(const struct lh_net *net, const struct lh_net_counter
 	if (r == 0)
 		r = lh_file_read("/proc/thread-self/net/netstat", PROC_FILE_MAX_BYTES, &netstat,
 				 NULL, err);
+	if (r == 0 && net->part != LH_NET_ALL)
+		r = lh_cable_read_drops(&ret->link_drops, err);
 	if (r < 0)
 		return r;
-	*(explained ? &f->path_retransmits : &f->retransmits) +=
-		lh_proc_value(snmp, "Tcp:", "RetransSegs");
-	*(explained ? &f->path_timeouts : &f->timeouts) +=
-		lh_proc_value(netstat, "TcpExt:", "TCPTimeouts");
-	f->receive_queue_drops += lh_proc_value(netstat, "TcpExt:", "TCPRcvQDrop") +
-				  lh_proc_value(netstat, "TcpExt:", "TCPBacklogDrop") +
-				  lh_proc_value(netstat, "TcpExt:", "RcvPruned");
+	ret->retransmits = lh_proc_value(snmp, "Tcp:", "RetransSegs");
+	ret->timeouts = lh_proc_value(netstat, "TcpExt:", "TCPTimeouts");
+	ret->receive_queue_drops = lh_proc_value(netstat, "TcpExt:", "TCPRcvQDrop") +
+				   lh_proc_value(netstat, "TcpExt:", "TCPBacklogDrop") +
+				   lh_proc_value(netstat, "TcpExt:", "RcvPruned");
 	return 0;
 }
 
@@ -217,6 +241,36 @@ static int read_softnet(uint64_t *ret_drops, struct lh_error *err)
 	if (r == 0)
 		*ret_drops = lh_proc_softnet_drops(text);
 	return r;
+}
+
+int lh_net_forget_faults(struct lh_net *net, struct lh_error *err)
+{
+	size_t n = net->plan->n_nodes;
+	struct lh_error ignored;
+	int r = read_softnet(&net->before[n].softnet_drops, err);
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = read_node(net, i, &net->before[i], err);
+	lh_net_leave(net, &ignored);
+	return r;
+}
+
+static int add_node_faults(const struct lh_net *net, const struct lh_net_counter *counters,
+			   size_t i, struct lh_net_faults *f, struct lh_error *err)
+{
+	bool explained = is_explained(net, counters, i);
+	const struct lh_node_faults *before = &net->before[i];
+	struct lh_node_faults now = {0};
+	int r = read_node(net, i, &now, err);
+
+	if (r < 0)
+		return r;
+	*(explained ? &f->path_retransmits : &f->retransmits) +=
+		now.retransmits - before->retransmits;
+	*(explained ? &f->path_timeouts : &f->timeouts) += now.timeouts - before->timeouts;
+	f->receive_queue_drops += now.receive_queue_drops - before->receive_queue_drops;
+	f->link_drops += now.link_drops - before->link_drops;
+	return 0;
 }
 
 /* Share of packets that a path loses by itself, and how much more its number varies than that
@@ -264,21 +318,21 @@ int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, str
 	lh_cleanup_free struct lh_net_counter *counters = calloc(n * n, sizeof(*counters));
 	lh_cleanup_free struct lh_site_counter *links =
 		calloc(2 * net->plan->n_accesses + 1, sizeof(*links));
-	struct sample sample = {.net = net, .counters = counters, .links = links};
 	struct lh_net_faults f = {0};
 	struct lh_error ignored;
-	int r = counters && links ? read_sample(&sample, err)
+	uint64_t softnet = 0;
+	int r = counters && links ? read_all(net, counters, links, &f, err)
 				  : lh_fail(err, LH_ESYS, ENOMEM, "read the counters");
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n * n; i++)
+	for (size_t i = 0; i < n * n && !net->wan; i++)
 		if (i / n != i % n)
 			sort_drops(net->plan, i / n, i % n, &counters[i], &f);
-	for (size_t i = 0; i < 2 * net->plan->n_accesses; i++)
+	for (size_t i = 0; i < 2 * net->plan->n_accesses && !net->wan; i++)
 		f.path_drops += links[i].dropped_packets;
-	f.unclassified_packets = sample.unclassified;
-	r = read_softnet(&f.softnet_drops, err);
+	r = read_softnet(&softnet, err);
+	f.softnet_drops += softnet - net->before[n].softnet_drops;
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = add_node_faults(net, counters, i, &f, err);
 	lh_net_leave(net, &ignored);

@@ -7,15 +7,18 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "emulator/capture.h"
 #include "emulator/cgroup.h"
 #include "emulator/cross.h"
+#include "emulator/detach.h"
 #include "emulator/engine_internal.h"
 #include "emulator/launch.h"
 #include "emulator/verify.h"
+#include "emulator/wan.h"
 
 char *lh_engine_path(const struct lh_engine *e, const char *name)
 {
@@ -31,6 +34,24 @@ int lh_engine_write_json(const struct lh_engine *e, const char *name, json_t *va
 	if (!value || !path)
 		return lh_fail(err, LH_ESYS, ENOMEM, "write %s", name);
 	return lh_json_write(path, owned, err);
+}
+
+static const double peak_least_s = 0.1; /* a burst in less is no rate */
+
+/* The largest rate of a pair since the counters were read last. */
+static void note_peak(struct lh_engine *e)
+{
+	int64_t t_ns = lh_net_counted_ns(e->net);
+	size_t n = e->plan->n_nodes;
+	double seconds = (double)(t_ns - e->sampled_ns) / LH_NS_PER_S;
+
+	for (size_t i = 0; i < n * n && e->sampled_ns && seconds >= peak_least_s; i++) {
+		double bps = (double)(e->now[i].wire_bytes - e->last[i].wire_bytes) * 8 / seconds;
+
+		if (bps > e->peak_bps)
+			e->peak_bps = bps;
+	}
+	e->sampled_ns = t_ns;
 }
 
 /* Where cross traffic was taken off, a packet of it too much may have been. */
@@ -54,6 +75,7 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 	if (r < 0)
 		return r;
 	keep_growing(e);
+	note_peak(e);
 	for (size_t from = 0; from < n; from++)
 		for (size_t to = 0; to < n; to++) {
 			const struct lh_net_counter *c = &e->now[from * n + to];
@@ -118,6 +140,9 @@ static int verify(struct lh_engine *e, struct lh_error *err)
 	if (r < 0)
 		return r;
 	e->links.ok = verdict.ok;
+	for (size_t i = 0; i < verdict.n_rows; i++)
+		if (verdict.rows[i].property == LH_PROPERTY_TIMER)
+			lh_fitness_note_timer(&e->fitness, verdict.rows[i].achieved);
 	r = lh_verdict_write(&verdict, e->plan, e->req->run_dir, err);
 	lh_verdict_done(&verdict);
 	return r;
@@ -133,17 +158,17 @@ static json_t *explained_to_json(const struct lh_net_faults *f)
 static bool faults_are_none(const struct lh_net_faults *f)
 {
 	return !f->retransmits && !f->timeouts && !f->receive_queue_drops && !f->qdisc_drops &&
-	       !f->unclassified_packets && !f->softnet_drops;
+	       !f->unclassified_packets && !f->softnet_drops && !f->link_drops;
 }
 
 static json_t *faults_to_json(const struct lh_net_faults *f)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "retransmits",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "retransmits",
 			 (json_int_t)f->retransmits, "timeouts", (json_int_t)f->timeouts,
 			 "receive_queue_drops", (json_int_t)f->receive_queue_drops, "qdisc_drops",
 			 (json_int_t)f->qdisc_drops, "unclassified_packets",
 			 (json_int_t)f->unclassified_packets, "softnet_drops",
-			 (json_int_t)f->softnet_drops);
+			 (json_int_t)f->softnet_drops, "link_drops", (json_int_t)f->link_drops);
 }
 
 static json_t *site_counter_to_json(const struct lh_site_counter *c)
@@ -187,12 +212,18 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 	json_t *site_links = site_links_to_json(e);
 	json_t *captured = lh_capture_stop(capture);
 	bool faultless = faults_are_none(faults);
+	const struct lh_fitness_spec *spec = &e->req->scenario->run.fitness;
+	lh_cleanup_free char *unfit = NULL;
 	const char *status = "done", *message = "";
 	json_t *doc;
 
 	if (result < 0) {
 		status = "failed";
 		message = why->message;
+	} else if (!e->fitness.ok) {
+		status = "unfit";
+		unfit = lh_strf("this machine is not fit for real time: %s", e->fitness.message);
+		message = unfit ? unfit : e->fitness.message;
 	} else if (!e->links.ok) {
 		status = "invalid";
 		message = e->req->verifies ? "the network missed its target: verify.csv says where"
@@ -202,13 +233,15 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 		message = "packets were lost that no part of the network was asked to lose: see "
 			  "unexplained";
 	}
-	doc = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o, s:o, s:o, s:o, s:o*}", "format",
-			"longhaul-engine/1", "status", status, "message", message, "exit_status",
-			lh_error_exit_status(why), "begin_ns", (json_int_t)e->begin_ns, "end_ns",
-			(json_int_t)e->end_ns, "pinned", e->net ? lh_net_pinned(e->net) : NULL,
-			"explained", explained_to_json(faults), "unexplained",
-			faults_to_json(faults), "site_links", site_links, "cross_traffic",
-			lh_cross_to_json(e->cross), "capture", captured);
+	doc = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o*, s:o, s:o, s:o, s:o, s:o*}",
+			"format", "longhaul-engine/1", "status", status, "message", message,
+			"exit_status", lh_error_exit_status(why), "begin_ns",
+			(json_int_t)e->begin_ns, "end_ns", (json_int_t)e->end_ns, "pinned",
+			e->net ? lh_net_pinned(e->net) : NULL, "fitness",
+			lh_fitness_to_json(&e->fitness, spec), "explained",
+			explained_to_json(faults), "unexplained", faults_to_json(faults),
+			"site_links", site_links, "cross_traffic", lh_cross_to_json(e->cross),
+			"capture", captured);
 	if (e->req->scenario->run.charge_cpu)
 		json_object_set_new(doc, "charges_cpu", json_true());
 	return lh_engine_write_json(e, "engine.json", doc, err);
@@ -222,6 +255,7 @@ static void engine_done(struct lh_engine *e)
 	lh_timeline_free(e->timeline);
 	lh_cross_free(e->cross);
 	lh_net_close(e->net);
+	lh_wan_stop(e->wan);
 	lh_plan_free(e->plan);
 	free(e->last);
 	free(e->now);
@@ -240,6 +274,32 @@ void lh_engine_clear_stale(void)
 	lh_cgroup_remove_stale();
 }
 
+/* Nodes on the host, in a network of ours, and the guest that joins them. */
+static int start_wan(struct lh_engine *e, struct lh_error *err)
+{
+	int r = lh_detach(err);
+
+	/* a change of rights takes this back */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return r < 0 ? r : lh_wan_start(e->req->wan, e->req->run_dir, e->plan, &e->wan, err);
+}
+
+static int build_network(struct lh_engine *e, struct lh_error *err)
+{
+	const struct lh_fitness_spec *spec = &e->plan->scenario->run.fitness;
+	struct lh_net_options options = {.owns_kernel = e->req->owns_kernel};
+	int r = e->req->wan ? start_wan(e, err) : 0;
+
+	options.wan = e->wan;
+	options.part = e->wan ? LH_NET_NODES : LH_NET_ALL;
+	if (r == 0)
+		r = lh_net_open(e->plan, &options, &e->net, err);
+	if (r == 0 && e->plan->scenario->run.clock == LH_CLOCK_REAL &&
+	    (spec->timer_lateness_ns || spec->rate_headroom > 0))
+		r = lh_fitness_measure(e->net, e->plan, e->wan, &e->fitness, err);
+	return r < 0 ? r : lh_net_shape(e->net, err);
+}
+
 int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 {
 	struct lh_engine e = {.req = request};
@@ -256,7 +316,7 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 	if (r == 0)
 		r = lh_engine_write_json(&e, "network.json", lh_plan_to_json(e.plan), &why);
 	if (r == 0)
-		r = lh_net_open(e.plan, request->owns_kernel, &e.net, &why);
+		r = build_network(&e, &why);
 	if (r == 0 && request->verifies)
 		r = verify(&e, &why);
 	/* what was measured once was measured among others' traffic; single streams are judged
@@ -282,6 +342,8 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 	/* a proof judges what was lost itself, before it makes queues overflow */
 	if (r == 0 && !request->verifies)
 		r = lh_net_read_faults(e.net, &faults, &why);
+	lh_fitness_judge(&e.fitness, &request->scenario->run.fitness,
+			 request->verifies ? lh_fitness_plan_bps(e.plan) : e.peak_bps);
 	written = write_verdict(&e, r, &why, &faults, capture, err);
 	engine_done(&e);
 	return written;

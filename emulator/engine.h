@@ -13,6 +13,8 @@
 #include "emulator/command.h"
 #include "scenarios/scenario.h"
 
+struct lh_wan_request;
+
 struct lh_engine_request {
 	const struct lh_scenario *scenario;
 	const char *run_dir;	  /* absolute; exists */
@@ -20,17 +22,18 @@ struct lh_engine_request {
 	bool owns_kernel;	  /* the kernel is ours alone: the guest's */
 	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
 	int link_fd; /* of the command's terminal, where it has one; see terminal.h */
-	const char *heartbeat_path; /* grows by a byte every second of a command; or NULL */
-	bool verifies;		    /* proves the network (verify.h), runs nothing in it */
-	size_t verify_sample;	    /* how many pairs of nodes; 0: all */
+	const char *heartbeat_path;	  /* grows by a byte every second of a command; or NULL */
+	bool verifies;			  /* proves the network (verify.h), runs nothing in it */
+	size_t verify_sample;		  /* how many pairs of nodes; 0: all */
+	const struct lh_wan_request *wan; /* the network is in a guest, nodes are here; or NULL */
 };
 
 /*
  * Runs. Files in run_dir: network.json, links.csv, trainer.json, events/, counters.csv,
  * engine.json (written last; with a command exec.json, hosts and nodes/ in place of trainer.json
  * and events/; with verifies only network.json, verify.csv, verify.json, engine.json; see
- * docs/formats.md). Returns 0 where engine.json says what came of it (done, failed or invalid), or
- * an error where not even that could be written.
+ * docs/formats.md). Returns 0 where engine.json says what came of it (done, failed, unfit or
+ * invalid), or an error where not even that could be written.
  */
 int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err);
 

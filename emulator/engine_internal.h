@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "emulator/engine.h"
+#include "emulator/fitness.h"
 #include "emulator/network.h"
 #include "emulator/probe.h"
 #include "emulator/probe_internal.h"
@@ -19,8 +20,12 @@ struct lh_cross;
 struct lh_engine {
 	const struct lh_engine_request *req;
 	struct lh_plan *plan;
+	struct lh_wan *wan; /* NULL: the network is in this kernel */
 	struct lh_net *net;
 	struct lh_cross *cross; /* NULL: none */
+	struct lh_fitness fitness;
+	double peak_bps;    /* the most that any pair of nodes had in a second */
+	int64_t sampled_ns; /* when counters were read last */
 	struct lh_links links;
 	struct lh_timeline *timeline; /* NULL: nothing changes */
 	FILE *counters;

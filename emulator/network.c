@@ -10,24 +10,53 @@
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
 #include "emulator/settings.h"
+#include "emulator/wan.h"
 
-static int build(struct lh_net *net, bool owns_kernel, struct lh_error *err)
+/* The program that bounds windows, and the cgroup whose sockets obey it. Where nodes are apart from
+ * their network, a user's host need not allow either if the plan asks for neither. */
+static int open_programs(struct lh_net *net, struct lh_error *err)
+{
+	int r = 0;
+
+	net->bounds_windows = net->part != LH_NET_NODES || lh_bpf_has_windows(net->plan);
+	if (net->part != LH_NET_NODES)
+		r = lh_bpf_open(&net->bpf, net->plan, err);
+	else if (net->bounds_windows)
+		r = lh_bpf_open_windows(&net->bpf, net->plan, err);
+	if (r == 0 && net->bounds_windows)
+		r = lh_cgroup_enter(net->owns_kernel, &net->cgroup, err);
+	if (r < 0 && net->part == LH_NET_NODES)
+		return lh_error_prefix(
+			err, "the network has a `stream_window`, or round trips beyond half a "
+			     "second, and nodes on the host obey it only with root's rights");
+	return r;
+}
+
+static int build(struct lh_net *net, struct lh_error *err)
 {
 	int r = lh_netns_open_current(&net->home_ns_fd, err);
 
 	if (r == 0)
-		r = lh_settings_kernel(net->plan, owns_kernel, net->pinned, err);
+		r = lh_settings_kernel(net->plan, net->owns_kernel, net->pinned, err);
 	if (r == 0)
-		r = lh_bpf_open(&net->bpf, net->plan, err);
+		r = open_programs(net, err);
 	if (r == 0)
-		r = lh_cgroup_enter(owns_kernel, &net->cgroup, err);
-	if (r == 0)
+		r = lh_nl_open(&net->home, err);
+	return r < 0 ? r : lh_net_build(net, err);
+}
+
+int lh_net_shape(struct lh_net *net, struct lh_error *err)
+{
+	struct lh_error ignored;
+	int r = net->part == LH_NET_NODES ? lh_wan_shape(net->wan, err)
+					  : lh_net_add_queues(net, err);
+
+	if (r == 0 && net->part != LH_NET_NODES)
+		r = lh_net_read_back(net, err);
+	lh_netns_enter(net->home_ns_fd, &ignored);
+	if (r == 0 && net->bounds_windows)
 		r = lh_bpf_attach_windows(&net->bpf, net->cgroup, err);
-	if (r == 0)
-		r = lh_net_build(net, err);
-	if (r == 0)
-		r = lh_net_open_wake(net, err);
-	return r < 0 ? r : lh_net_read_back(net, err);
+	return r < 0 ? r : lh_net_forget_faults(net, err);
 }
 
 static void record_plan_settings(struct lh_net *net)
@@ -51,19 +80,20 @@ static int alloc(struct lh_net *net, struct lh_error *err)
 	net->stages = calloc(n, sizeof(*net->stages));
 	net->ups = calloc(n_accesses + 1, sizeof(*net->ups));
 	net->downs = calloc(n_accesses + 1, sizeof(*net->downs));
+	net->before = calloc(n + 1, sizeof(*net->before));
 	net->pinned = json_object();
 	for (size_t i = 0; net->routers && i < net->n_routers; i++)
 		net->routers[i].ns_fd = -1;
 	for (size_t i = 0; net->node_ns_fds && i < n; i++)
 		net->node_ns_fds[i] = -1;
 	return net->routers && net->node_ns_fds && net->ports && net->lines && net->stages &&
-			       net->ups && net->downs && net->pinned
+			       net->ups && net->downs && net->before && net->pinned
 		       ? 0
 		       : lh_fail(err, LH_ESYS, ENOMEM, "build the network");
 }
 
-int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **ret_net,
-		struct lh_error *err)
+int lh_net_open(const struct lh_plan *plan, const struct lh_net_options *options,
+		struct lh_net **ret_net, struct lh_error *err)
 {
 	struct lh_net *net = calloc(1, sizeof(*net));
 	struct lh_error ignored;
@@ -72,14 +102,16 @@ int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **re
 	if (!net)
 		return lh_fail(err, LH_ESYS, ENOMEM, "build the network");
 	*net = (struct lh_net){.plan = plan,
-			       .owns_kernel = owns_kernel,
+			       .owns_kernel = options->owns_kernel,
+			       .part = options->part,
+			       .wan = options->wan,
 			       .home_ns_fd = -1,
 			       .wake_fd = -1,
 			       .bpf = LH_BPF_NONE};
 	r = alloc(net, err);
 	if (r == 0) {
 		record_plan_settings(net);
-		r = build(net, owns_kernel, err);
+		r = build(net, err);
 	}
 	if (net->home_ns_fd >= 0)
 		lh_netns_enter(net->home_ns_fd, &ignored);
@@ -107,6 +139,7 @@ void lh_net_close(struct lh_net *net)
 	}
 	for (size_t i = 0; net->node_ns_fds && i < net->plan->n_nodes; i++)
 		close_fd(net->node_ns_fds[i]);
+	lh_nl_close(net->home);
 	close_fd(net->home_ns_fd);
 	close_fd(net->wake_fd);
 	lh_bpf_close(&net->bpf);
@@ -118,6 +151,7 @@ void lh_net_close(struct lh_net *net)
 	free(net->stages);
 	free(net->ups);
 	free(net->downs);
+	free(net->before);
 	json_decref(net->pinned);
 	free(net);
 }

@@ -12,16 +12,33 @@
 #include "emulator/plan.h"
 
 struct lh_net;
+struct lh_wan;
+
+/* What of a network is in the kernel that this process runs on. */
+enum lh_net_part {
+	LH_NET_ALL,
+	LH_NET_WAN,   /* all but the nodes, which are at the other ends of cables (cable.h) */
+	LH_NET_NODES, /* the nodes; the rest is in a guest, wan */
+};
+
+struct lh_net_options {
+	bool owns_kernel; /* it is ours alone (the guest): its global settings are pinned, too;
+			   * otherwise they are read and recorded */
+	enum lh_net_part part;
+	struct lh_wan *wan; /* with LH_NET_NODES; must outlive the network */
+};
 
 /*
- * Builds the network of a plan (which must outlive it) in the kernel that this process
- * runs on, and reads back and compares all that was set. owns_kernel: the kernel is ours
- * alone (the guest), so that its global settings are pinned too; otherwise they are read
- * and recorded. LH_ESYS, LH_EENV. *ret_net is owned by the caller; main thread only.
+ * Builds the network of a plan (which must outlive it) without delays and limits: links that carry
+ * what the machine can. LH_ESYS, LH_EENV. *ret_net is owned by the caller; main thread only.
  */
-int lh_net_open(const struct lh_plan *plan, bool owns_kernel, struct lh_net **ret_net,
-		struct lh_error *err);
+int lh_net_open(const struct lh_plan *plan, const struct lh_net_options *options,
+		struct lh_net **ret_net, struct lh_error *err);
 void lh_net_close(struct lh_net *net);
+
+/* Sets delays, rates, queues and windows as the plan has them; reads back and compares all that
+ * was set. What happened until then counts for no fault. */
+int lh_net_shape(struct lh_net *net, struct lh_error *err);
 
 /* Enters the namespace of node i with the calling thread; lh_net_leave goes back. */
 int lh_net_enter(const struct lh_net *net, size_t node, struct lh_error *err);
@@ -54,6 +71,9 @@ struct lh_net_counter {
 /* Reads the counters of all pairs into counters[from * n_nodes + to]. */
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err);
 
+/* When that was last, by the clock of the kernel that counted. */
+int64_t lh_net_counted_ns(const struct lh_net *net);
+
 /* What a link that the nodes of a site share has passed on. */
 struct lh_site_counter {
 	uint64_t wire_bytes;
@@ -80,6 +100,7 @@ struct lh_net_faults {
 	uint64_t qdisc_drops; /* by all other queues */
 	uint64_t unclassified_packets;
 	uint64_t softnet_drops;
+	uint64_t link_drops; /* by the cables of nodes on the host */
 };
 
 int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, struct lh_error *err);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/cleanup.h"
+#include "emulator/cable.h"
 #include "emulator/link.h"
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
@@ -31,7 +32,6 @@ static const uint32_t network_prefix = 10u << 24 | 64u << 16; /* 10.64.0.0/10 */
 enum {
 	NETWORK_PREFIX_LEN = 10,
 	TABLE_INWARDS = 100, /* in an access: for what comes from outside */
-	UNLIMITED_BURST_BYTES = 1 << 20,
 };
 
 /* Both ends of a link, for locally administered addresses. */
@@ -103,45 +103,65 @@ static int add_routers(struct lh_net *net, struct lh_error *err)
 	return r;
 }
 
-/* In the namespace of node i: its link to its router, address, route and sending rate. */
-static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err)
+/* Gives a node's link its address, and the way to all others. */
+static int set_up_address(struct lh_net *net, struct lh_nl *nl, size_t i, int link,
+			  struct lh_error *err)
 {
-	const struct lh_plan_node *n = &net->plan->nodes[i];
+	uint32_t address = net->plan->nodes[i].address;
 	struct lh_route route = {.prefix = network_prefix,
 				 .prefix_len = NETWORK_PREFIX_LEN,
 				 .gateway = LH_GATEWAY,
-				 .source = n->address,
+				 .source = address,
 				 .initial_window = net->plan->initial_window_segments};
+	uint8_t port_mac[6];
+	int r = lh_address_add(nl, link, address, err);
+
+	mac_of(i, SIDE_PORT, port_mac);
+	if (r == 0)
+		r = lh_neighbour_add(nl, link, LH_GATEWAY, port_mac, err);
+	return r < 0 ? r : lh_route_add(nl, link, &route, err);
+}
+
+/* Makes the link of node i, in its namespace, to its router; in a guest that is the network alone,
+ * the cable behind it, too. */
+static int make_link(struct lh_net *net, struct lh_nl *nl, size_t i, int *ret_link,
+		     struct lh_error *err)
+{
 	uint8_t mac[6], port_mac[6];
 	char port[IFNAMSIZ];
-	int lo = -1, link = -1, r;
+	int r;
 
 	mac_of(i, SIDE_NODE, mac);
 	mac_of(i, SIDE_PORT, port_mac);
 	snprintf(port, sizeof(port), "port%u", (unsigned)i);
-	r = lh_settings_node(net->plan, i, net->pinned, err);
+	if (net->part == LH_NET_NODES)
+		return lh_cable_take(net, nl, i, mac, ret_link, err);
+	r = lh_veth_add(nl, "eth0", mac, port, port_mac,
+			net->routers[access_router(net->plan, i)].ns_fd, net->plan->mtu_bytes, err);
+	if (r == 0)
+		r = *ret_link = lh_link_index("eth0", err);
+	if (r >= 0)
+		r = lh_link_up(nl, *ret_link, err);
+	if (r == 0 && net->part == LH_NET_WAN)
+		r = lh_cable_join(net, nl, i, *ret_link, err);
+	return r;
+}
+
+/* In the namespace of node i: its link to its router, address and route. */
+static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err)
+{
+	int lo = -1, link = -1;
+	int r = net->part == LH_NET_WAN ? 0 : lh_settings_node(net->plan, i, net->pinned, err);
+
 	if (r == 0)
 		r = lo = lh_link_index("lo", err);
 	if (r >= 0)
 		r = lh_link_up(nl, lo, err);
 	if (r == 0)
-		r = lh_veth_add(nl, "eth0", mac, port, port_mac,
-				net->routers[access_router(net->plan, i)].ns_fd,
-				net->plan->mtu_bytes, err);
-	if (r == 0)
-		r = link = lh_link_index("eth0", err);
-	if (r >= 0)
-		r = lh_link_up(nl, link, err);
-	if (r == 0)
-		r = lh_address_add(nl, link, n->address, err);
-	if (r == 0)
-		r = lh_neighbour_add(nl, link, LH_GATEWAY, port_mac, err);
-	if (r == 0)
-		r = lh_route_add(nl, link, &route, err);
-	if (r == 0)
-		r = lh_tbf_add(nl, link, n->nic_up_bps, n->nic_burst_bytes, n->nic_limit_bytes,
-			       err);
-	return r < 0 ? r : lh_net_sink_at_node(net, nl, i, err);
+		r = make_link(net, nl, i, &link, err);
+	if (r == 0 && net->part != LH_NET_WAN)
+		r = set_up_address(net, nl, i, link, err);
+	return r < 0 || net->part != LH_NET_ALL ? r : lh_net_sink_at_node(net, nl, i, err);
 }
 
 static int add_node(struct lh_net *net, size_t i, struct lh_error *err)
@@ -216,7 +236,6 @@ static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
 	struct lh_route out = {
 		.prefix = network_prefix, .prefix_len = NETWORK_PREFIX_LEN, .gateway = LH_GATEWAY};
 	size_t router = LH_ROUTER_ACCESS + i;
-	uint32_t frame = net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
 	char down[IFNAMSIZ];
 	int r = connect_routers(net, router, LH_ROUTER_WAN, "up", i, SIDE_UP, &net->ups[i], err);
 
@@ -228,85 +247,10 @@ static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
 	snprintf(down, sizeof(down), "down%u", (unsigned)i);
 	if (r == 0)
 		r = lh_rule_add(net->routers[router].nl, down, TABLE_INWARDS, err);
-	if (r == 0 && access->up.bandwidth_bps)
-		r = lh_bottleneck_add(net->routers[router].nl, net->ups[i].ifindex, &access->up,
-				      frame, err);
-	if (r == 0 && access->down.bandwidth_bps)
-		r = lh_bottleneck_add(net->routers[LH_ROUTER_GATE].nl, net->downs[i].ifindex,
-				      &access->down, frame, err);
 	if (r == 0)
 		r = lh_net_sink_at_links(net, i, err);
 	return r < 0 && access->site ? lh_error_prefix(err, "links of site %s", access->site->name)
 				     : r;
-}
-
-/* How a link sorts packets by sender: who has a class, and who is counted. */
-struct sorting {
-	bool at_port; /* those whose netem is at the port, else the others */
-	int64_t rate_bps;
-	uint32_t burst_bytes;
-	size_t first_counted;
-	size_t n_counted;
-};
-
-static int sort_senders(struct lh_net *net, const struct lh_device *d, const struct sorting *s,
-			struct lh_error *err)
-{
-	lh_cleanup_close int prog_fd = -1;
-	int r = lh_bpf_classifier_open(&net->bpf, net->plan, s->first_counted, s->n_counted,
-				       &prog_fd, err);
-
-	return r < 0 ? r : lh_filter_add(net->routers[d->router].nl, d->ifindex, prog_fd, err);
-}
-
-/* The classes of a link to a node, and the netem of those whose place is here. */
-static int shape(struct lh_net *net, const struct lh_device *d, size_t to, const struct sorting *s,
-		 struct lh_error *err)
-{
-	struct lh_nl *nl = net->routers[d->router].nl;
-	uint32_t frame = net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	int64_t share = s->rate_bps / (int64_t)(net->plan->n_nodes - 1);
-	int r = lh_htb_add(nl, d->ifindex, s->rate_bps, s->burst_bytes, err);
-
-	for (size_t from = 0; from < net->plan->n_nodes && r == 0; from++) {
-		if (from == to)
-			continue;
-		r = lh_htb_class_add(nl, d->ifindex, (unsigned)from, share, s->rate_bps,
-				     s->burst_bytes, err);
-		if (r == 0 && lh_net_is_at_port(net->plan, from, to) == s->at_port)
-			r = lh_netem_add(nl, d->ifindex, (unsigned)from,
-					 lh_plan_path_at(net->plan, from, to), frame, err);
-	}
-	return r;
-}
-
-/* The senders inside the site of a node with an access, as a range. */
-static void count_inside(const struct lh_plan *plan, size_t to, struct sorting *s)
-{
-	s->n_counted = 0;
-	for (size_t i = 0; i < plan->n_nodes; i++)
-		if (lh_net_is_at_port(plan, i, to) && s->n_counted++ == 0)
-			s->first_counted = i;
-}
-
-/* The port to node i: what comes from each other node is limited, and delayed unless a line has
- * done it. */
-static int shape_port(struct lh_net *net, size_t i, struct lh_error *err)
-{
-	const struct lh_plan_node *n = &net->plan->nodes[i];
-	struct sorting s = {.at_port = true,
-			    .rate_bps = n->nic_down_bps,
-			    .burst_bytes = n->nic_burst_bytes,
-			    .n_counted = net->plan->n_nodes};
-	int r = shape(net, &net->ports[i], i, &s, err);
-
-	if (r < 0)
-		return r;
-	if (!n->access)
-		return lh_filter_add(net->routers[net->ports[i].router].nl, net->ports[i].ifindex,
-				     net->bpf.classify_prog_fd, err);
-	count_inside(net->plan, i, &s);
-	return sort_senders(net, &net->ports[i], &s, err);
 }
 
 /* In a router's namespace: the port to node i. */
@@ -330,15 +274,12 @@ static int set_up_port(struct lh_net *net, size_t i, struct lh_error *err)
 		r = lh_route_add(nl, net->ports[i].ifindex, &route, err);
 	if (r == 0)
 		r = lh_neighbour_add(nl, net->ports[i].ifindex, n->address, mac, err);
-	if (r == 0 && net->plan->n_nodes > 1)
-		r = shape_port(net, i, err);
 	return r;
 }
 
-/* The line to a node with an access: delays of the senders outside. */
+/* The line to a node with an access. */
 static int add_line(struct lh_net *net, size_t i, struct lh_error *err)
 {
-	struct sorting s = {.rate_bps = LH_UNLIMITED_BPS, .burst_bytes = UNLIMITED_BURST_BYTES};
 	struct lh_device *access_down =
 		&net->downs[net->plan->nodes[i].access - net->plan->accesses];
 	int r = connect_routers(net, line_router(net->plan, i), LH_ROUTER_GATE, "line", i,
@@ -348,44 +289,16 @@ static int add_line(struct lh_net *net, size_t i, struct lh_error *err)
 		r = route_to_node(net, &net->lines[i], i, err);
 	if (r == 0)
 		r = route_to_node(net, access_down, i, err);
-	if (r == 0)
-		r = shape(net, &net->lines[i], i, &s, err);
-	if (r == 0)
-		r = lh_net_sink_at_line(net, i, err);
-	return r < 0 ? r
-		     : lh_filter_add(net->routers[net->lines[i].router].nl, net->lines[i].ifindex,
-				     net->bpf.classify_prog_fd, err);
+	return r < 0 ? r : lh_net_sink_at_line(net, i, err);
 }
 
-/* The bottlenecks before the line to a node, one for each sender that has one. */
+/* The link before that line, where there are bottlenecks. */
 static int add_stage(struct lh_net *net, size_t i, struct lh_error *err)
 {
-	struct sorting none = {.n_counted = 0};
-	uint32_t frame = net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	struct lh_device *d = &net->stages[i];
-	struct lh_nl *nl = net->routers[LH_ROUTER_WAN].nl;
-	int64_t share = LH_UNLIMITED_BPS / (int64_t)(net->plan->n_nodes - 1);
-	int r = connect_routers(net, LH_ROUTER_WAN, LH_ROUTER_LINE, "stage", i, SIDE_STAGE, d, err);
+	int r = connect_routers(net, LH_ROUTER_WAN, LH_ROUTER_LINE, "stage", i, SIDE_STAGE,
+				&net->stages[i], err);
 
-	if (r == 0)
-		r = route_to_node(net, d, i, err);
-	if (r == 0)
-		r = lh_htb_add(nl, d->ifindex, LH_UNLIMITED_BPS, UNLIMITED_BURST_BYTES, err);
-	for (size_t from = 0; from < net->plan->n_nodes && r == 0; from++) {
-		const struct lh_plan_path *p = lh_plan_path_at(net->plan, from, i);
-		const struct lh_plan_bottleneck *b = &p->bottleneck;
-
-		if (from == i)
-			continue;
-		r = lh_htb_class_add(nl, d->ifindex, (unsigned)from, share, LH_UNLIMITED_BPS,
-				     UNLIMITED_BURST_BYTES, err);
-		if (r == 0 && b->bandwidth_bps)
-			r = lh_stage_add(nl, d->ifindex, (unsigned)from, b,
-					 p->varies ? p->uncut_bytes : frame, err);
-	}
-	if (r == 0 && lh_net_varies_to(net->plan, i))
-		r = lh_wake_class_add(nl, d->ifindex, LH_UNLIMITED_BPS, err);
-	return r < 0 ? r : sort_senders(net, d, &none, err);
+	return r < 0 ? r : route_to_node(net, &net->stages[i], i, err);
 }
 
 /* What stands before the port to a node. */
@@ -452,10 +365,12 @@ static int wait_for_links(struct lh_net *net, struct lh_error *err)
 
 int lh_net_build(struct lh_net *net, struct lh_error *err)
 {
-	int r = add_routers(net, err);
+	int r = net->part == LH_NET_NODES ? 0 : add_routers(net, err);
 
 	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++)
 		r = add_node(net, i, err);
+	if (r < 0 || net->part == LH_NET_NODES)
+		return r;
 	for (size_t i = 0; i < net->plan->n_accesses && r == 0; i++)
 		r = add_access(net, i, err);
 	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++)

@@ -22,9 +22,24 @@ struct lh_device {
 	int ifindex; /* 0: there is none */
 };
 
+/* What TCP and the links of one node have counted. */
+struct lh_node_faults {
+	uint64_t retransmits;
+	uint64_t timeouts;
+	uint64_t receive_queue_drops;
+	uint64_t link_drops;
+	uint64_t softnet_drops; /* of the kernel; in the last entry */
+};
+
 struct lh_net {
 	const struct lh_plan *plan;
 	bool owns_kernel;
+	enum lh_net_part part;
+	struct lh_wan *wan; /* borrowed; with LH_NET_NODES */
+	bool bounds_windows;
+	int64_t counted_ns;
+	struct lh_nl *home;	       /* netlink into the namespace that we came from */
+	struct lh_node_faults *before; /* per node, and the kernel: not this network's faults */
 	int home_ns_fd;
 	struct lh_router *routers;
 	size_t n_routers;
@@ -40,8 +55,15 @@ struct lh_net {
 	json_t *pinned;
 };
 
-/* Builds routers, links, queues and routes. On return the calling thread is in some namespace. */
+/* Builds routers, links and routes. On return the calling thread is in some namespace. */
 int lh_net_build(struct lh_net *net, struct lh_error *err);
+
+/* Adds rates, queues and delays to what was built. On return the calling thread is in some
+ * namespace. */
+int lh_net_add_queues(struct lh_net *net, struct lh_error *err);
+
+/* What has been counted so far is no fault of the network. */
+int lh_net_forget_faults(struct lh_net *net, struct lh_error *err);
 
 /* Whether the netem of a pair is at the port to its receiver; otherwise it is on a line. */
 bool lh_net_is_at_port(const struct lh_plan *plan, size_t from, size_t to);

@@ -65,11 +65,14 @@ static int connect_pair(struct lh_net *net, const struct lh_plan *plan, struct s
 		.sin_addr.s_addr = htonl(plan->nodes[s->job->to].address),
 	};
 	lh_cleanup_close int listener = -1;
+	int one = 1;
 	int r = lh_net_enter(net, s->job->to, err);
 
 	if (r < 0)
 		return r;
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* an earlier measurement may still be saying goodbye there */
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
 	    listen(listener, 1) < 0)
 		return lh_fail(err, LH_ESYS, errno, "listen at node %s",

@@ -2,6 +2,7 @@
 /* The kernel's counters under /proc/net. See proc.h. */
 #include "emulator/proc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,25 @@ uint64_t lh_proc_softnet_drops(const char *text)
 			sum += strtoull(second, NULL, 16);
 		line += strcspn(line, "\n");
 		line += *line == '\n';
+	}
+	return sum;
+}
+
+uint64_t lh_proc_link_drops(const char *text)
+{
+	uint64_t sum = 0;
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		char name[32];
+		unsigned long long received, sent;
+
+		line += *line == '\n';
+		/* bytes, packets, errs, drop, fifo, frame, compressed, multicast; then bytes,
+		 * packets, errs, drop of the other direction */
+		if (sscanf(line, " %31[^: ]: %*u %*u %*u %llu %*u %*u %*u %*u %*u %*u %*u %llu",
+			   name, &received, &sent) == 3 &&
+		    strcmp(name, "lo") != 0)
+			sum += received + sent;
 	}
 	return sum;
 }

@@ -16,4 +16,7 @@ uint64_t lh_proc_value(const char *text, const char *group, const char *name);
  * dropped for a full backlog. */
 uint64_t lh_proc_softnet_drops(const char *text);
 
+/* Packets that the links of /proc/net/dev have dropped in both directions, lo apart. */
+uint64_t lh_proc_link_drops(const char *text);
+
 #endif

@@ -104,6 +104,35 @@ int lh_settings_kernel(const struct lh_plan *plan, bool own, json_t *pinned, str
 	return r < 0 ? r : write_setting(pinned, "kernel", "net/ipv4/tcp_mem", value, err);
 }
 
+/* A kernel that knows IPv6 would speak it on every link, past the classes. */
+static int silence_ipv6(struct lh_error *err)
+{
+	static const char key[] = "net/ipv6/conf/default/disable_ipv6";
+	struct lh_error ignored;
+	char held[8];
+
+	if (lh_sysctl_read(key, held, sizeof(held), &ignored) < 0)
+		return 0;
+	return lh_sysctl_write(key, "1", err);
+}
+
+static int set_congestion_control(json_t *pinned, const char *machine, const char *name,
+				  struct lh_error *err)
+{
+	char has[256] = "";
+	struct lh_error ignored;
+
+	if (write_setting(pinned, machine, "net/ipv4/tcp_congestion_control", name, &ignored) == 0)
+		return 0;
+	lh_sysctl_read("net/ipv4/tcp_allowed_congestion_control", has, sizeof(has), &ignored);
+	return lh_fail(
+		err, LH_EENV, 0,
+		"this kernel lets nodes have no congestion control '%s', but: %s (as root: "
+		"modprobe tcp_%s; sysctl net.ipv4.tcp_allowed_congestion_control='%s %s'; or "
+		"--set machines.%s.tcp.congestion_control=NAME)",
+		name, has, name, has, name, machine);
+}
+
 int lh_settings_node(const struct lh_plan *plan, size_t i, json_t *pinned, struct lh_error *err)
 {
 	const struct lh_tcp *tcp = plan->nodes[i].tcp;
@@ -119,8 +148,7 @@ int lh_settings_node(const struct lh_plan *plan, size_t i, json_t *pinned, struc
 	snprintf(burst, sizeof(burst), "%u", (unsigned)plan->nodes[i].burst_segments);
 	r = write_setting(pinned, section, "net/ipv4/tcp_min_tso_segs", burst, err);
 	if (r == 0)
-		r = write_setting(pinned, section, "net/ipv4/tcp_congestion_control",
-				  tcp->congestion_control, err);
+		r = set_congestion_control(pinned, section, tcp->congestion_control, err);
 	if (r == 0)
 		r = write_setting(pinned, section, "net/ipv4/tcp_rmem", rmem, err);
 	if (r == 0)
@@ -129,10 +157,14 @@ int lh_settings_node(const struct lh_plan *plan, size_t i, json_t *pinned, struc
 	if (r == 0)
 		r = write_setting(pinned, section, "net/ipv4/tcp_ecn", plan->uses_ecn ? "1" : "2",
 				  err);
+	if (r == 0)
+		r = silence_ipv6(err);
 	return r < 0 ? r : write_all(pinned, section, node_settings, err);
 }
 
 int lh_settings_router(json_t *pinned, struct lh_error *err)
 {
-	return write_all(pinned, "router", router_settings, err);
+	int r = silence_ipv6(err);
+
+	return r < 0 ? r : write_all(pinned, "router", router_settings, err);
 }

@@ -14,6 +14,7 @@
 #include "core/cleanup.h"
 #include "core/rng.h"
 #include "core/stats.h"
+#include "emulator/fitness.h"
 #include "emulator/probe_internal.h"
 #include "emulator/verify_internal.h"
 
@@ -24,15 +25,12 @@ enum {
 	N_RANDOM_MAX = 100000,
 	N_RANDOM_ALL = 200000, /* ... all paths together have no more, about */
 	N_FULL = 20,
-	N_TIMER = 100,
-	TIMER_NS = LH_NS_PER_MS,
 	GAP_NS = LH_NS_PER_MS,
 };
 
 static const double alpha_all = 0.001;
 static const int64_t real_budget_ns = INT64_C(10000000000); /* of one group of trains */
-static const double timer_ms = 1;
-static const double losses_wanted = 300; /* or bursts of them */
+static const double losses_wanted = 300;		    /* or bursts of them */
 
 void lh_verdict_done(struct lh_verdict *v)
 {
@@ -208,22 +206,16 @@ static int run_idle(struct lh_verify *v, struct lh_error *err)
 /* How late this machine wakes: real time is only as good as that. */
 static int run_timer(struct lh_verify *v, struct lh_error *err)
 {
+	int64_t limit_ns = v->plan->scenario->run.fitness.timer_lateness_ns;
 	struct lh_verify_row row = {.property = LH_PROPERTY_TIMER,
 				    .from_node = -1,
 				    .to_node = -1,
 				    .p = -1,
-				    .n = N_TIMER,
-				    .tolerance = timer_ms};
-	double late[N_TIMER];
-	int64_t next = lh_now_ns();
+				    .n = LH_FITNESS_SLEEPS,
+				    .tolerance =
+					    limit_ns ? (double)limit_ns / LH_NS_PER_MS : INFINITY};
 
-	for (int i = 0; i < N_TIMER; i++) {
-		next += TIMER_NS;
-		lh_sleep_until(next);
-		late[i] = (double)(lh_now_ns() - next) / LH_NS_PER_MS;
-	}
-	qsort(late, N_TIMER, sizeof(*late), lh_compare_doubles);
-	row.achieved = late[N_TIMER - 1 - N_TIMER / 100];
+	row.achieved = (double)lh_fitness_timer() / LH_NS_PER_MS;
 	return lh_verify_add(v, row, err);
 }
 

@@ -412,7 +412,10 @@ static void check_prices(const struct lh_scenario *sc, const int64_t *count, str
 static void check_run(const struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_yaml *run = lh_yaml_get(sc->tree, "run");
+	int64_t n_nodes = 0;
 
+	for (size_t i = 0; i < sc->n_node_specs; i++)
+		n_nodes += sc->node_specs[i].count;
 	if (run && sc->run.backend == LH_BACKEND_HOST && sc->run.clock == LH_CLOCK_VIRTUAL)
 		lh_diag_add(diag, run->pos, "run.backend",
 			    "the host's kernel has no virtual clock; use `clock: real`, or backend "
@@ -420,6 +423,14 @@ static void check_run(const struct lh_scenario *sc, struct lh_diag *diag)
 	if (run && sc->run.charge_cpu && sc->run.clock == LH_CLOCK_REAL)
 		lh_diag_add(diag, run->pos, "run.charge_cpu",
 			    "in real time CPU time passes anyway; it is for `clock: virtual`");
+	if (run && sc->run.nodes == LH_NODES_HOST && sc->run.clock == LH_CLOCK_VIRTUAL)
+		lh_diag_add(diag, run->pos, "run.nodes",
+			    "nodes on the host live by its clock; expected `clock: real` with "
+			    "`nodes: host`");
+	if (run && sc->run.nodes == LH_NODES_HOST && n_nodes > LH_HOST_NODES_MAX)
+		lh_diag_add(diag, run->pos, "run.nodes",
+			    "%lld nodes; expected at most %d with `nodes: host`",
+			    (long long)n_nodes, LH_HOST_NODES_MAX);
 }
 
 /* Names become file names, CSV fields and host names. */

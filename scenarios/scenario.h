@@ -17,6 +17,11 @@
 
 enum lh_clock { LH_CLOCK_VIRTUAL, LH_CLOCK_REAL };
 enum lh_backend { LH_BACKEND_AUTO, LH_BACKEND_HOST, LH_BACKEND_GUEST };
+enum lh_nodes { LH_NODES_GUEST, LH_NODES_HOST };
+
+enum {
+	LH_HOST_NODES_MAX = 64
+}; /* with LH_NODES_HOST: a guest is told so many on its command line */
 enum lh_segments { LH_SEGMENTS_MTU, LH_SEGMENTS_COARSE };
 enum lh_probe { LH_PROBE_SHORT, LH_PROBE_FULL, LH_PROBE_NONE };
 enum lh_vm_pricing { LH_VM_SPOT, LH_VM_ON_DEMAND };
@@ -360,9 +365,17 @@ struct lh_capture_spec {
 	int64_t max_bytes;     /* of each file */
 };
 
+/* What a machine must reach for real time to be believed on it. */
+struct lh_fitness_spec {
+	int64_t timer_lateness_ns; /* at the 99th percentile, at most; 0: not judged */
+	double rate_headroom;	   /* what it carries over what was asked; 0: not judged */
+};
+
 struct lh_run_spec {
 	int clock;
 	int backend;
+	int nodes; /* enum lh_nodes */
+	struct lh_fitness_spec fitness;
 	int64_t seed;
 	int segments;
 	int probe;

@@ -162,6 +162,9 @@ static const struct lh_choice backends[] = {
 	{"auto", LH_BACKEND_AUTO}, {"host", LH_BACKEND_HOST}, {"guest", LH_BACKEND_GUEST},
 	{NULL, 0},
 };
+static const struct lh_choice node_places[] = {
+	{"guest", LH_NODES_GUEST}, {"host", LH_NODES_HOST}, {NULL, 0},
+};
 static const struct lh_choice segment_kinds[] = {
 	{"mtu", LH_SEGMENTS_MTU}, {"coarse", LH_SEGMENTS_COARSE}, {NULL, 0},
 };
@@ -187,6 +190,21 @@ static const struct lh_section capture_section = {
 	sizeof(struct lh_capture_spec), LH_NO_OFFSET, NULL, LH_NO_OFFSET, capture_fields,
 };
 
+static const struct lh_field fitness_fields[] = {
+	{.key = "timer_lateness", .type = LH_FIELD_DURATION,
+	 AT(struct lh_fitness_spec, timer_lateness_ns), .fallback = "1 ms", .max = 3600000000000,
+	 .doc = "how late one in a hundred sleeps may end; 0 s: any"},
+	{.key = "rate_headroom", .type = LH_FIELD_NUMBER,
+	 AT(struct lh_fitness_spec, rate_headroom), .fallback = "2",
+	 .doc = "how many times the largest rate asked for the machine must carry; 0: any"},
+	END,
+};
+
+static const struct lh_section fitness_section = {
+	"fitness", "What the machine must reach for its real clock to be believed.",
+	sizeof(struct lh_fitness_spec), LH_NO_OFFSET, NULL, LH_NO_OFFSET, fitness_fields,
+};
+
 static const struct lh_field run_fields[] = {
 	{.key = "clock", .type = LH_FIELD_CHOICE, AT(struct lh_run_spec, clock),
 	 .fallback = "virtual", .choices = clocks,
@@ -194,6 +212,13 @@ static const struct lh_field run_fields[] = {
 	{.key = "backend", .type = LH_FIELD_CHOICE, AT(struct lh_run_spec, backend),
 	 .fallback = "auto", .choices = backends,
 	 .doc = "whose kernel: the host's (real clock only), the guest's, or what fits"},
+	{.key = "nodes", .type = LH_FIELD_CHOICE, AT(struct lh_run_spec, nodes),
+	 .fallback = "guest", .choices = node_places,
+	 .doc = "where nodes and their programs are: in the kernel that emulates the network, or "
+		"on the host (real clock only), the guest being the network alone"},
+	{.key = "fitness", .type = LH_FIELD_SECTION, AT(struct lh_run_spec, fitness),
+	 .section = &fitness_section,
+	 .doc = "what the machine must reach for its real clock to be believed"},
 	{.key = "seed", .type = LH_FIELD_INTEGER, AT(struct lh_run_spec, seed), .fallback = "1",
 	 .doc = "seed of everything random"},
 	{.key = "segments", .type = LH_FIELD_CHOICE, AT(struct lh_run_spec, segments),

@@ -14,13 +14,14 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "emulator/cable.h"
 #include "emulator/guest/guest.h"
 #include "emulator/guest/guest_internal.h"
 #include "emulator/guest/watch.h"
 
 enum {
 	TICK_MS = 200,
-	ARGS_MAX = 24,
+	ARGS_MAX = 26 + LH_HOST_NODES_MAX,
 	COMMAND_LINE_MAX = 4000, /* the kernel holds 4096 bytes */
 	LOG_TAIL_BYTES = 600,
 	ROOM_BYTES = 65536,
@@ -76,7 +77,7 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r)
 {
 	lh_cleanup_free char *run_dir = lh_guest_encode(r->run_dir);
 	lh_cleanup_free char *trainer =
-		lh_guest_encode(r->command ? LH_GUEST_NO_TRAINER : r->trainer_path);
+		lh_guest_encode(r->command || r->wan ? LH_GUEST_NO_TRAINER : r->trainer_path);
 
 	args_add(a, strdup(r->kernel_path));
 	args_add(a, lh_strf("mem=%lldM", (long long)(r->memory_bytes / MIB)));
@@ -98,12 +99,23 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r)
 		args_add(a, strdup("time-travel-start=" START_NS));
 		args_add(a, lh_strf("random_seed=%lld", (long long)r->seed));
 	}
+	if (r->wan)
+		args_add(a, lh_strf("ssl0=fd:%d", r->wan->line_fd));
+	for (size_t i = 0; r->wan && i < r->wan->n_cables; i++) {
+		char tap[LH_CABLE_NAME_BYTES];
+
+		lh_cable_tap_name(i, tap);
+		/* with buffers that hold a super-packet */
+		args_add(a, lh_strf("vec%zu:transport=tap,ifname=%s,gro=1", i, tap));
+	}
 	args_add(a, strchr(r->program_path, '"') ? NULL : lh_strf("init=\"%s\"", r->program_path));
 	args_add(a, strdup("--"));
 	args_add(a, strdup(LH_GUEST_INIT_VERB));
 	args_add_word(a, run_dir ? strdup(run_dir) : NULL);
 	args_add_word(a, trainer ? strdup(trainer) : NULL);
-	args_add(a, strdup(r->virtual_clock ? LH_GUEST_VIRTUAL : LH_GUEST_REAL));
+	args_add(a, strdup(r->wan	      ? LH_GUEST_WAN
+			   : r->virtual_clock ? LH_GUEST_VIRTUAL
+					      : LH_GUEST_REAL));
 }
 
 /* In the child: becomes the guest's kernel. Does not return. */
@@ -123,6 +135,8 @@ static void become(char *const argv[], const struct lh_guest_request *r, int log
 	dup2(log_fd, STDERR_FILENO);
 	if (r->link_fd)
 		fcntl(r->link_fd, F_SETFD, 0);
+	if (r->wan)
+		fcntl(r->wan->line_fd, F_SETFD, 0);
 	/* the guest's own folder is named relative to this one: see args_add_word */
 	if (chdir(r->run_dir) == 0)
 		execve(argv[0], argv, environment);
@@ -196,72 +210,33 @@ static int say_stuck(const struct lh_guest_request *r, struct lh_error *err)
 		       (double)r->stuck_after_ns / 1e9);
 }
 
-static int boot(const struct lh_guest_request *r, struct args *args, const char *log_path,
-		struct lh_error *err)
+/* Starts the guest's kernel with these arguments. */
+static int start(const struct lh_guest_request *r, struct args *args, pid_t *ret_pid,
+		 struct lh_error *err)
 {
+	lh_cleanup_free char *log_path = lh_path_join(r->run_dir, LH_GUEST_LOG);
 	lh_cleanup_close int log_fd =
-		open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-	lh_cleanup_free char *heartbeat = lh_path_join(r->run_dir, LH_GUEST_HEARTBEAT);
-	struct lh_watch watch = {.heartbeat_path = heartbeat,
-				 .limit_ns = r->virtual_clock ? r->stuck_after_ns : 0};
+		log_path ? open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666)
+			 : -1;
 	pid_t self = getpid();
-	enum outcome outcome;
-	int status = 0;
 	pid_t pid;
 
-	if (!heartbeat)
-		return lh_fail(err, LH_ESYS, ENOMEM, "start the guest");
 	if (log_fd < 0)
-		return lh_fail(err, LH_ESYS, errno, "create %s", log_path);
+		return lh_fail(err, LH_ESYS, errno, "create %s/" LH_GUEST_LOG, r->run_dir);
 	pid = fork();
 	if (pid == 0)
 		become(args->list, r, log_fd, self);
 	if (pid < 0)
 		return lh_fail(err, LH_ESYS, errno, "start the guest");
-	watch.kernel = pid;
-	outcome = wait_or_stop(r, pid, &watch);
-	if (outcome != GUEST_ENDED)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (outcome == GUEST_STUCK)
-		return say_stuck(r, err);
-	if (outcome == GUEST_TO_STOP)
-		return lh_fail(err, LH_ESIGNAL, SIGINT, "stopped");
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED)
-		return lh_fail(err, LH_EENV, 0, "cannot run the guest kernel %s", r->kernel_path);
-	return WIFSIGNALED(status) && !was_halting(log_path)
-		       ? lh_fail(err, LH_ERUN, 0, "the guest was killed by signal %d",
-				 WTERMSIG(status))
-		       : 0;
+	*ret_pid = pid;
+	return 0;
 }
 
-/* Why a guest left no verdict: a full disk leaves no trace in the log, which is on it. Returns
- * an error always. */
-static int explain_silence(const struct lh_guest_request *r, const char *log_path,
-			   struct lh_error *err)
+int lh_guest_start(const struct lh_guest_request *r, pid_t *ret_pid, struct lh_error *err)
 {
-	static const char zeros[ROOM_BYTES];
-	lh_cleanup_free char *room = lh_path_join(r->run_dir, "room");
-	lh_cleanup_free char *tail = NULL;
-	int code = lh_file_write(room, zeros, sizeof(zeros), err);
-
-	if (code < 0)
-		return code;
-	unlink(room);
-	tail = log_tail(log_path);
-	return lh_fail(err, LH_ERUN, 0, "the guest ended without a verdict; it said:\n%s",
-		       tail ? tail : "nothing");
-}
-
-int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
-{
-	lh_cleanup_free char *log_path = lh_path_join(r->run_dir, "guest.log");
 	lh_cleanup_free char *uml_dir = lh_path_join(r->run_dir, LH_GUEST_FOLDER);
 	lh_cleanup_free char *command = lh_path_join(r->run_dir, LH_GUEST_COMMAND);
-	lh_cleanup_free char *verdict = lh_path_join(r->run_dir, "engine.json");
 	struct args args = {.n = 0};
-	struct lh_error ignored;
 	int code;
 
 	if (access(r->kernel_path, X_OK) < 0)
@@ -279,10 +254,74 @@ int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
 	if (code == 0 && r->command)
 		code = lh_command_write(command, r->command, err);
 	if (code == 0)
-		code = boot(r, &args, log_path, err);
+		code = start(r, &args, ret_pid, err);
 	args_done(&args);
-	lh_dir_remove(uml_dir, &ignored);
+	return code;
+}
+
+void lh_guest_clear(const char *run_dir)
+{
+	lh_cleanup_free char *uml_dir = lh_path_join(run_dir, LH_GUEST_FOLDER);
+	struct lh_error ignored;
+
+	if (uml_dir)
+		lh_dir_remove(uml_dir, &ignored);
+}
+
+/* Waits for the guest, until it ends or something ends it. */
+static int wait_for(const struct lh_guest_request *r, pid_t pid, struct lh_error *err)
+{
+	lh_cleanup_free char *heartbeat = lh_path_join(r->run_dir, LH_GUEST_HEARTBEAT);
+	lh_cleanup_free char *log_path = lh_path_join(r->run_dir, LH_GUEST_LOG);
+	struct lh_watch watch = {.heartbeat_path = heartbeat,
+				 .limit_ns = heartbeat && r->virtual_clock ? r->stuck_after_ns : 0,
+				 .kernel = pid};
+	enum outcome outcome = wait_or_stop(r, pid, &watch);
+	int status = 0;
+
+	if (outcome != GUEST_ENDED)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (outcome == GUEST_STUCK)
+		return say_stuck(r, err);
+	if (outcome == GUEST_TO_STOP)
+		return lh_fail(err, LH_ESIGNAL, SIGINT, "stopped");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED)
+		return lh_fail(err, LH_EENV, 0, "cannot run the guest kernel %s", r->kernel_path);
+	return WIFSIGNALED(status) && !was_halting(log_path)
+		       ? lh_fail(err, LH_ERUN, 0, "the guest was killed by signal %d",
+				 WTERMSIG(status))
+		       : 0;
+}
+
+/* A full disk leaves no trace in the log, which is on it. */
+int lh_guest_explain(const char *run_dir, struct lh_error *err)
+{
+	static const char zeros[ROOM_BYTES];
+	lh_cleanup_free char *room = lh_path_join(run_dir, "room");
+	lh_cleanup_free char *log_path = lh_path_join(run_dir, LH_GUEST_LOG);
+	lh_cleanup_free char *tail = NULL;
+	int code = lh_file_write(room, zeros, sizeof(zeros), err);
+
+	if (code < 0)
+		return code;
+	unlink(room);
+	tail = log_tail(log_path);
+	return lh_fail(err, LH_ERUN, 0, "the guest ended without a verdict; it said:\n%s",
+		       tail ? tail : "nothing");
+}
+
+int lh_guest_run(const struct lh_guest_request *r, struct lh_error *err)
+{
+	lh_cleanup_free char *verdict = lh_path_join(r->run_dir, "engine.json");
+	pid_t pid = 0;
+	int code = lh_guest_start(r, &pid, err);
+
+	if (code == 0)
+		code = wait_for(r, pid, err);
+	lh_guest_clear(r->run_dir);
 	if (code == 0 && !lh_path_exists(verdict))
-		code = explain_silence(r, log_path, err);
+		code = lh_guest_explain(r->run_dir, err);
 	return code;
 }

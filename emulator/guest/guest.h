@@ -7,10 +7,18 @@
 #define LH_EMULATOR_GUEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/error.h"
 #include "emulator/command.h"
+
+/* A guest that is the network alone (wan.h). */
+struct lh_guest_wan {
+	int line_fd;	 /* what its serial line is, inherited */
+	size_t n_cables; /* TAP devices that it makes */
+};
 
 struct lh_guest_request {
 	const char *kernel_path;  /* the guest's kernel */
@@ -22,6 +30,7 @@ struct lh_guest_request {
 	bool virtual_clock;
 	bool charge_cpu;		  /* with it: CPU time passes */
 	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
+	const struct lh_guest_wan *wan;	  /* runs no programs at all; NULL: it does */
 	int64_t stuck_after_ns;		  /* of processor time without a virtual second; 0: never */
 	int link_fd;			  /* of the command's terminal, where it has one */
 	int stop_fd;			  /* readable: end the guest at once */
@@ -37,6 +46,15 @@ struct lh_guest_request {
  * readable. No process of the guest outlives the call, nor this process.
  */
 int lh_guest_run(const struct lh_guest_request *request, struct lh_error *err);
+
+/* Starts the guest, which ends with this process; the caller waits for *ret_pid. */
+int lh_guest_start(const struct lh_guest_request *request, pid_t *ret_pid, struct lh_error *err);
+
+/* Removes what only a guest that runs needs. */
+void lh_guest_clear(const char *run_dir);
+
+/* Why a guest has ended without being asked to; returns an error always. */
+int lh_guest_explain(const char *run_dir, struct lh_error *err);
 
 /* The argument that makes the program act as the guest's init, followed by what
  * lh_guest_run adds. */

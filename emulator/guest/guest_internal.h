@@ -10,6 +10,9 @@
 /* ... grows every virtual second. */
 #define LH_GUEST_HEARTBEAT LH_GUEST_FOLDER "/heartbeat"
 
+/* What its kernel says. */
+#define LH_GUEST_LOG "guest.log"
+
 /* The word for a trainer where there is none: a command runs. */
 #define LH_GUEST_NO_TRAINER "-"
 
@@ -17,9 +20,11 @@
 #define LH_GUEST_LINK_CONSOLE "con1"
 #define LH_GUEST_LINK_DEVICE "/dev/tty1"
 
-/* The last word that the guest's init is given: which clock it runs by. */
+/* The last word that the guest's init is given: which clock it runs by, or that it is the network
+ * alone (by the real clock). */
 #define LH_GUEST_VIRTUAL "virtual"
 #define LH_GUEST_REAL "real"
+#define LH_GUEST_WAN "wan"
 
 /*
  * A path as one word of a kernel command line: bytes other than letters, digits and / . _ -

@@ -18,6 +18,7 @@
 #include "emulator/engine.h"
 #include "emulator/guest/guest.h"
 #include "emulator/guest/guest_internal.h"
+#include "emulator/wan.h"
 
 enum { ARGS_EXPECTED = 5, START_S = 10 };
 
@@ -156,35 +157,45 @@ static void wait_for_start(void)
 		;
 }
 
-static int run(const char *run_dir, const char *trainer, bool virtual_clock, struct lh_error *err)
+static int read_scenario(struct lh_engine_request *request, struct lh_scenario **ret_scenario,
+			 struct lh_error *err)
 {
 	static const char path[] = OUR_RUN_DIR "/run.json";
 	lh_cleanup_json json_t *doc = NULL;
+	struct lh_diag diag = {0};
+	int r = lh_json_read(path, &doc, err);
+
+	if (r == 0)
+		r = lh_scenario_from_json(path, json_object_get(doc, "scenario"), ret_scenario,
+					  &diag, err);
+	for (size_t i = 0; i < diag.n_messages; i++)
+		fprintf(stderr, "%s\n", diag.messages[i]);
+	lh_diag_done(&diag);
+	request->scenario = *ret_scenario;
+	request->verifies = json_object_get(doc, "verify") != NULL;
+	request->verify_sample = (size_t)json_integer_value(json_object_get(doc, "verify"));
+	return r;
+}
+
+static int run(const char *run_dir, const char *trainer, const char *mode, struct lh_error *err)
+{
+	bool is_wan = strcmp(mode, LH_GUEST_WAN) == 0;
 	struct lh_engine_request request = {.run_dir = OUR_RUN_DIR, .owns_kernel = true};
 	struct lh_command command = {.environment = NULL};
 	struct lh_scenario *scenario = NULL;
-	struct lh_diag diag = {0};
 	int r = mount_all(err);
 
 	if (r == 0)
 		r = bind_run_dir(run_dir, err);
-	if (r == 0)
+	if (r == 0 && !is_wan)
 		r = prepare(&request, trainer, &command, err);
 	if (r == 0)
-		r = lh_json_read(path, &doc, err);
-	if (r == 0)
-		r = lh_scenario_from_json(path, json_object_get(doc, "scenario"), &scenario, &diag,
-					  err);
-	for (size_t i = 0; i < diag.n_messages; i++)
-		fprintf(stderr, "%s\n", diag.messages[i]);
-	lh_diag_done(&diag);
-	request.scenario = scenario;
-	request.verifies = json_object_get(doc, "verify") != NULL;
-	request.verify_sample = (size_t)json_integer_value(json_object_get(doc, "verify"));
-	if (virtual_clock)
+		r = read_scenario(&request, &scenario, err);
+	if (strcmp(mode, LH_GUEST_VIRTUAL) == 0)
 		wait_for_start();
 	if (r == 0)
-		r = lh_engine_run(&request, err);
+		r = is_wan ? lh_wan_serve(scenario, OUR_RUN_DIR, err)
+			   : lh_engine_run(&request, err);
 	lh_command_done(&command);
 	lh_scenario_free(scenario);
 	return r;
@@ -200,7 +211,7 @@ _Noreturn void lh_guest_init(int argc, char **argv)
 	} else {
 		lh_guest_decode(argv[2]);
 		lh_guest_decode(argv[3]);
-		if (run(argv[2], argv[3], strcmp(argv[4], LH_GUEST_VIRTUAL) == 0, &err) < 0)
+		if (run(argv[2], argv[3], argv[4], &err) < 0)
 			fprintf(stderr, "longhaul: %s\n", err.message);
 	}
 	fflush(NULL);
