@@ -22,10 +22,12 @@ extern const struct lh_verb lh_verbs[];
 
 int lh_cmd_run(int argc, char **argv);
 int lh_cmd_exec(int argc, char **argv);
+int lh_cmd_shell(int argc, char **argv);
 int lh_cmd_rerun(int argc, char **argv);
 int lh_cmd_verify(int argc, char **argv);
 int lh_cmd_list(int argc, char **argv);
 int lh_cmd_plot(int argc, char **argv);
+int lh_cmd_capture(int argc, char **argv);
 int lh_cmd_reproduce(int argc, char **argv);
 int lh_cmd_import(int argc, char **argv);
 int lh_cmd_doctor(int argc, char **argv);
@@ -66,9 +68,10 @@ bool lh_cli_has_host_nodes(char *why, size_t n_why);
 int lh_cli_choose_backend(const struct lh_scenario *scenario, enum lh_backend *ret_backend,
 			  char **ret_kernel, struct lh_error *err);
 
-/* Reads the scenario that a results folder holds. LH_EINPUT where it is none. */
-int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct lh_diag *diag,
-		    struct lh_error *err);
+/* Reads the scenario that a results folder holds and, owned by the caller, the folder that its
+ * command ran in, or NULL (ret_folder may be NULL). LH_EINPUT where it is none. */
+int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, char **ret_folder,
+		    struct lh_diag *diag, struct lh_error *err);
 
 /* Prints what the run in a results folder found out about this machine: nothing on the virtual
  * clock. */

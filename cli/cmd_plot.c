@@ -12,7 +12,7 @@ static int plot(const char *dir, struct lh_diag *diag, struct lh_error *err)
 {
 	struct lh_scenario *scenario = NULL;
 	struct lh_results results;
-	int r = lh_cli_read_run(dir, &scenario, diag, err);
+	int r = lh_cli_read_run(dir, &scenario, NULL, diag, err);
 
 	if (r < 0)
 		return r;

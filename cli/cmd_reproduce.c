@@ -110,7 +110,7 @@ static bool read_earlier(const char *dir, const struct lh_scenario *sc, struct l
 	struct lh_scenario *earlier = NULL;
 	struct lh_diag diag = {0};
 	struct lh_error err = {0};
-	bool same = lh_cli_read_run(dir, &earlier, &diag, &err) == 0 &&
+	bool same = lh_cli_read_run(dir, &earlier, NULL, &diag, &err) == 0 &&
 		    json_equal(earlier->resolved, sc->resolved) &&
 		    lh_collect_run(dir, sc, ret, &err) == 0;
 
@@ -139,9 +139,12 @@ static int run_one(const struct options *o, const char *out, struct lh_reproduce
 				 &err);
 
 	if (r == 0) {
-		struct lh_execution ex = {.scenario = sc, .out = dir, .quiet = true};
+		struct lh_execution ex = {.scenario = sc,
+					  .out = dir,
+					  .quiet = true,
+					  .stuck_after_ns = LH_STUCK_AFTER_NS};
 
-		*ret_model = strdup(sc->workload.model);
+		*ret_model = strdup(sc->workload.model ? sc->workload.model : "a command");
 		run->model = *ret_model;
 		has_results = lh_path_exists(dir) && read_earlier(dir, sc, &results);
 		lh_log(LH_LOG_INFO, "%s%s", run->id, has_results ? ": there already" : "");

@@ -5,15 +5,17 @@
 #include "cli/cli.h"
 #include "cli/dry_run.h"
 #include "cli/run_options.h"
+#include "core/cleanup.h"
 
 static void print_help(void)
 {
 	printf("Usage: longhaul run [OPTION...] SCENARIO\n\n"
-	       "Recreates the network of a scenario, measures it, runs the trainers through it, "
-	       "and\n"
-	       "leaves tables, figures and a report. SCENARIO is a YAML file, or the id of an\n"
-	       "experiment that `longhaul list` shows (A-8-cv).\n\n");
-	lh_run_options_print();
+	       "Recreates the network of a scenario, measures it, runs the trainers or the "
+	       "scenario's\n"
+	       "command through it, and leaves tables, figures and a report. SCENARIO is a YAML "
+	       "file,\n"
+	       "or the id of an experiment that `longhaul list` shows (A-8-cv).\n\n");
+	lh_options_print(lh_run_rows);
 }
 
 /* What both verbs do with the scenario that was read with result r, or not; frees it. */
@@ -35,15 +37,16 @@ static int carry_out(const struct lh_run_options *o, int r, struct lh_scenario *
 
 int lh_cmd_run(int argc, char **argv)
 {
+	static const struct lh_options options = {"run", lh_run_rows, print_help, NULL};
 	struct lh_run_options o = {0};
 	struct lh_scenario *scenario = NULL;
 	struct lh_diag diag = {0};
 	struct lh_error err = {0};
-	int status = lh_run_options_parse(&o, "run", argc, argv, print_help);
+	int status = lh_run_options_parse(&o, &options, argc, argv);
 
 	if (status < 0) {
-		int r = lh_scenario_read(o.target, lh_cli_catalog_dir(), o.overrides, o.n_overrides,
-					 &scenario, &diag, &err);
+		int r = lh_scenario_read(o.target, lh_cli_catalog_dir(), o.overrides.list,
+					 o.overrides.n, &scenario, &diag, &err);
 
 		status = carry_out(&o, r, scenario, &diag, &err);
 	}
@@ -58,25 +61,26 @@ static void print_rerun_help(void)
 	       "catalogs\n"
 	       "and seed as they were then. In virtual time the tables come out the same, byte "
 	       "for\n"
-	       "byte.\n\n");
-	lh_run_options_print();
+	       "byte. A command runs in the same folder, with the current environment.\n\n");
+	lh_options_print(lh_rerun_rows);
 }
 
 int lh_cmd_rerun(int argc, char **argv)
 {
+	static const struct lh_options options = {
+		"rerun", lh_rerun_rows, print_rerun_help,
+		"a run is repeated as it was: what changes it belongs to `longhaul run`"};
+	lh_cleanup_free char *folder = NULL;
 	struct lh_run_options o = {0};
 	struct lh_scenario *scenario = NULL;
 	struct lh_diag diag = {0};
 	struct lh_error err = {0};
-	int status = lh_run_options_parse(&o, "rerun", argc, argv, print_rerun_help);
+	int status = lh_run_options_parse(&o, &options, argc, argv);
 
-	if (status < 0 && (o.n_overrides || o.repeat > 1))
-		status = lh_cli_usage("rerun",
-				      "a run is repeated as it was; --set, --seed, --repeat and "
-				      "the like belong to `longhaul run`");
 	if (status < 0) {
-		int r = lh_cli_read_run(o.target, &scenario, &diag, &err);
+		int r = lh_cli_read_run(o.target, &scenario, &folder, &diag, &err);
 
+		o.folder = folder;
 		status = carry_out(&o, r, scenario, &diag, &err);
 	}
 	lh_run_options_done(&o);

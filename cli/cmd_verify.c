@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* longhaul verify: builds a network, measures every path, says where it misses. */
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,40 +7,71 @@
 
 #include "cli/cli.h"
 #include "cli/execute.h"
+#include "cli/options.h"
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "emulator/verify.h"
 
 enum {
-	OVERRIDES_MAX = 64,
 	OUTS_MAX = 10000,
 	SHOWN_MAX = 20, /* rows of one property before the rest is only counted */
 };
 
-struct options {
+struct verify_options {
 	const char *target;
 	const char *out;
-	struct lh_override overrides[OVERRIDES_MAX];
-	size_t n_overrides;
-	char *owned[OVERRIDES_MAX];
-	size_t n_owned;
+	struct lh_overrides overrides;
 	long sample;
 	bool json;
 	bool quiet;
 };
 
-static const struct option table[] = {
-	{"out", required_argument, NULL, 'o'},
-	{"sample", required_argument, NULL, 'n'},
-	{"set", required_argument, NULL, 's'},
-	{"seed", required_argument, NULL, 'e'},
-	{"clock", required_argument, NULL, 'c'},
-	{"backend", required_argument, NULL, 'b'},
-	{"nodes", required_argument, NULL, 'N'},
-	{"json", no_argument, NULL, 'j'},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static int take_out(void *context, const char *value)
+{
+	((struct verify_options *)context)->out = value;
+	return -1;
+}
+
+static int take_sample(void *context, const char *value)
+{
+	struct verify_options *o = context;
+	char *end;
+
+	o->sample = strtol(value, &end, 10);
+	if (*end || end == value || o->sample < 1)
+		return lh_cli_usage("verify", "--sample takes a number of at least 1, not '%s'",
+				    value);
+	return -1;
+}
+
+static int take_json(void *context, const char *value)
+{
+	(void)value;
+	((struct verify_options *)context)->json = true;
+	return -1;
+}
+
+static int take_quiet(void *context, const char *value)
+{
+	(void)value;
+	((struct verify_options *)context)->quiet = true;
+	return -1;
+}
+
+static const struct lh_option option_rows[] = {
+	{"out", "DIR", "results folder (results/verify-NAME); it must not exist", NULL, NULL,
+	 take_out},
+	{"sample", "N", "N pairs of nodes, drawn by the seed, in place of all", NULL, NULL,
+	 take_sample},
+	LH_OPTION_SET,
+	LH_OPTION_SEED,
+	LH_OPTION_CLOCK,
+	LH_OPTION_BACKEND,
+	LH_OPTION_NODES,
+	{"json", NULL, "print verify.json", NULL, NULL, take_json},
+	{"quiet", NULL, "no progress", NULL, NULL, take_quiet},
+	LH_OPTION_HELP,
+	{.name = NULL},
 };
 
 static void print_help(void)
@@ -57,107 +87,25 @@ static void print_help(void)
 	       "with\n"
 	       "an unlimited network card. With a SCENARIO its own nodes are used. What chance "
 	       "decides\n"
-	       "is judged so that a right network fails once in a thousand proofs.\n\n"
-	       "  --out DIR            results folder (results/verify-NAME); it must not exist\n"
-	       "  --sample N           N pairs of nodes, drawn by the seed, in place of all\n"
-	       "  --set PATH=VALUE     change a key: --set network.paths.0.loss='1 %%'\n"
-	       "  --seed N             seed of everything random\n"
-	       "  --clock C            virtual or real\n"
-	       "  --backend B          auto, host or guest\n"
-	       "  --nodes W            where nodes are: guest, or host, by the real clock\n"
-	       "  --json               print verify.json\n"
-	       "  --quiet              no progress\n"
-	       "  --help               this text\n\n"
-	       "Exit status: 0 all is as asked for, 6 something is not, or this machine is not "
+	       "is judged so that a right network fails once in a thousand proofs.\n\n");
+	lh_options_print(option_rows);
+	printf("\nExit status: 0 all is as asked for, 6 something is not, or this machine is not "
 	       "fit to\n"
 	       "tell.\n");
 }
 
-static int add_override(struct options *o, const char *path, const char *value)
+static int parse(struct verify_options *o, int argc, char **argv)
 {
-	if (o->n_overrides == OVERRIDES_MAX)
-		return lh_cli_usage("verify", "more than %d changes", OVERRIDES_MAX);
-	o->overrides[o->n_overrides++] = (struct lh_override){path, value};
-	return -1;
-}
+	static const struct lh_options options = {"verify", option_rows, print_help, NULL};
+	int index, end, status;
 
-static int add_set(struct options *o, const char *arg)
-{
-	const char *equals = strchr(arg, '=');
-	char *path;
-
-	if (!equals || equals == arg)
-		return lh_cli_usage("verify", "--set takes PATH=VALUE, not '%s'", arg);
-	if (o->n_owned == OVERRIDES_MAX || !(path = strndup(arg, (size_t)(equals - arg))))
-		return lh_cli_usage("verify", "more than %d changes", OVERRIDES_MAX);
-	o->owned[o->n_owned++] = path;
-	return add_override(o, path, equals + 1);
-}
-
-static int set_sample(struct options *o, const char *arg)
-{
-	char *end;
-
-	o->sample = strtol(arg, &end, 10);
-	if (*end || end == arg || o->sample < 1)
-		return lh_cli_usage("verify", "--sample takes a number of at least 1, not '%s'",
-				    arg);
-	return -1;
-}
-
-/* Takes one option; -1 to go on, else the exit status. */
-static int take(struct options *o, int id, const char *shown)
-{
-	switch (id) {
-	case 'o':
-		o->out = optarg;
-		return -1;
-	case 'n':
-		return set_sample(o, optarg);
-	case 's':
-		return add_set(o, optarg);
-	case 'e':
-		return add_override(o, "run.seed", optarg);
-	case 'c':
-		return add_override(o, "run.clock", optarg);
-	case 'b':
-		return add_override(o, "run.backend", optarg);
-	case 'N':
-		if (strcmp(optarg, "host") == 0 && add_override(o, "run.clock", "real") >= 0)
-			return 2;
-		return add_override(o, "run.nodes", optarg);
-	case 'j':
-		o->json = true;
-		return -1;
-	case 'q':
-		o->quiet = true;
-		return -1;
-	case 'h':
-		print_help();
-		return 0;
-	case ':':
-		return lh_cli_usage("verify", "'%s' needs a value", shown);
-	default:
-		return lh_cli_usage("verify", "there is no option '%s'", shown);
-	}
-}
-
-static int parse(struct options *o, int argc, char **argv)
-{
-	int id;
-
-	optind = 1;
-	opterr = 0;
-	while ((id = getopt_long(argc, argv, ":", table, NULL)) != -1) {
-		int status = take(o, id, argv[optind - 1]);
-
-		if (status >= 0)
-			return status;
-	}
-	if (optind != argc - 1)
-		return lh_cli_usage("verify", optind == argc ? "no network or scenario was named"
-							     : "one network or scenario at a time");
-	o->target = argv[optind];
+	status = lh_options_parse(&options, argc, argv, o, &o->overrides, &index, &end);
+	if (status >= 0)
+		return status;
+	if (index != argc - 1)
+		return lh_cli_usage("verify", index == end ? "no network or scenario was named"
+							   : "one network or scenario at a time");
+	o->target = argv[index];
 	return -1;
 }
 
@@ -244,7 +192,7 @@ static char *default_out(const struct lh_scenario *sc)
 	return out;
 }
 
-static int verify(const struct options *o, const struct lh_scenario *sc)
+static int verify(const struct verify_options *o, const struct lh_scenario *sc)
 {
 	lh_cleanup_free char *out = o->out ? strdup(o->out) : default_out(sc);
 	struct lh_execution ex = {.scenario = sc,
@@ -267,21 +215,26 @@ static int verify(const struct options *o, const struct lh_scenario *sc)
 
 int lh_cmd_verify(int argc, char **argv)
 {
-	struct options o = {0};
+	struct verify_options o = {0};
 	struct lh_scenario *sc = NULL;
 	struct lh_diag diag = {0};
 	struct lh_error err = {0};
 	int status = parse(&o, argc, argv);
 
 	if (status < 0) {
-		int r = lh_scenario_read_network(o.target, lh_cli_catalog_dir(), o.overrides,
-						 o.n_overrides, &sc, &diag, &err);
+		const struct lh_scenario_source source = {
+			.file = o.target,
+			.catalog_dir = lh_cli_catalog_dir(),
+			.overrides = o.overrides.list,
+			.n_overrides = o.overrides.n,
+			.network_as = LH_NETWORK_AS_PATHS,
+		};
+		int r = lh_scenario_read_from(&source, &sc, &diag, &err);
 
 		status = r < 0 ? lh_cli_fail(&diag, &err) : verify(&o, sc);
 		lh_scenario_free(sc);
 		lh_diag_done(&diag);
 	}
-	for (size_t i = 0; i < o.n_owned; i++)
-		free(o.owned[i]);
+	lh_overrides_done(&o.overrides);
 	return status;
 }

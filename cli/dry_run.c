@@ -17,14 +17,34 @@ static const char *show(enum lh_unit_kind kind, int64_t v, char *buf)
 	return lh_unit_format(kind, v, buf, CELL);
 }
 
-static void print_workload(const struct lh_scenario *sc)
+static void print_command(const struct lh_scenario *sc)
+{
+	const struct lh_workload *w = &sc->workload;
+	char a[CELL];
+
+	printf("Workload ");
+	for (size_t i = 0; i < w->n_command; i++)
+		printf(" %s", w->command[i]);
+	printf("\n          progress %s%s\n",
+	       w->progress.pattern ? "by the pattern "
+	       : w->progress.file  ? "in the file "
+				   : "is not reported",
+	       w->progress.pattern ? w->progress.pattern
+	       : w->progress.file  ? w->progress.file
+				   : "");
+	if (w->stop_after_ns > 0)
+		printf("          stopped after %s\n", show(LH_UNIT_DURATION, w->stop_after_ns, a));
+	if (w->time_limit_ns > 0)
+		printf("          fails after %s\n", show(LH_UNIT_DURATION, w->time_limit_ns, a));
+}
+
+static void print_training(const struct lh_scenario *sc)
 {
 	const struct lh_workload *w = &sc->workload;
 	int64_t bytes = strcmp(w->compress, "fp16") == 0 ? WORST_FP16_BYTES : FP32_BYTES;
 	int64_t n = (int64_t)sc->n_nodes;
 	char a[CELL];
 
-	printf("Scenario  %s%s%s\n", sc->name, sc->about ? ": " : "", sc->about ? sc->about : "");
 	printf("Workload  %s, %lld parameters, target batch %lld, %lld epochs, %s over %s\n",
 	       w->model, (long long)sc->model->parameters, (long long)w->target_batch,
 	       (long long)w->epochs, w->strategy.kind, w->compress);
@@ -38,17 +58,23 @@ static void print_nodes(const struct lh_plan *plan)
 {
 	const struct lh_scenario *sc = plan->scenario;
 
-	printf("\n%-5s %-14s %-13s %-22s %6s %10s %14s %14s %9s\n", "rank", "node", "address",
-	       "machine", "micro", "samples/s", "NIC up", "averaging", "host/mb");
+	printf("\n%-5s %-14s %-13s %-22s %14s", "rank", "node", "address", "machine", "NIC up");
+	if (sc->model)
+		printf(" %6s %10s %14s %9s", "micro", "samples/s", "averaging", "host/mb");
+	putchar('\n');
 	for (size_t i = 0; i < plan->n_nodes; i++) {
 		const struct lh_node *node = &sc->nodes[i];
 		char address[16], up[CELL], averaging[CELL], accumulate[CELL];
 
-		printf("%-5zu %-14s %-13s %-22s %6lld %10.1f %14s %14s %9s\n", i, node->name,
+		printf("%-5zu %-14s %-13s %-22s %14s", i, node->name,
 		       lh_address_format(plan->nodes[i].address, address, sizeof(address)),
-		       node->machine->name, (long long)node->micro_batch,
+		       node->machine->name, show(LH_UNIT_RATE, plan->nodes[i].nic_up_bps, up));
+		if (!sc->model) {
+			putchar('\n');
+			continue;
+		}
+		printf(" %6lld %10.1f %14s %9s\n", (long long)node->micro_batch,
 		       node->profile->samples_per_s,
-		       show(LH_UNIT_RATE, plan->nodes[i].nic_up_bps, up),
 		       show(LH_UNIT_RATE, node->host->averaging_bps, averaging),
 		       show(LH_UNIT_DURATION, node->host->accumulate_ns, accumulate));
 	}
@@ -152,6 +178,63 @@ static void print_randomness(const struct lh_plan *plan)
 		}
 }
 
+/* Sets text to whom an event is about. */
+static void describe_place(const struct lh_event *e, char *text, size_t n_text)
+{
+	if (e->site)
+		snprintf(text, n_text, "%s", e->site);
+	else if (e->n_path)
+		snprintf(text, n_text, "%s - %s", e->path[0], e->path[1]);
+	else
+		snprintf(text, n_text, "%s > %s", e->from, e->to);
+}
+
+/* Names what an event sets; network.json and the scenario have the values. */
+static void describe_change(const struct lh_event *e, char *text, size_t n_text)
+{
+	static const struct {
+		unsigned sets;
+		const char *name;
+	} names[] = {{LH_CUT, "cut off"},	  {LH_DELAY, "delay"},
+		     {LH_BANDWIDTH, "bandwidth"}, {LH_QUEUE, "queue"},
+		     {LH_JITTER, "jitter"},	  {LH_LOSS, "loss"},
+		     {LH_LOSS_BURST, "bursts"},	  {LH_DUPLICATE, "duplicate"},
+		     {LH_CORRUPT, "corrupt"},	  {LH_REORDER, "reorder"}};
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && used < n_text; i++)
+		if ((e->change.sets | e->trace.sets) & names[i].sets)
+			used += (size_t)snprintf(
+				text + used, n_text - used, "%s%s%s", used ? ", " : "",
+				names[i].name, e->trace.sets & names[i].sets ? " by a trace" : "");
+}
+
+/* What changes in time; nothing where nothing does. */
+static void print_timeline(const struct lh_scenario *sc)
+{
+	if (sc->n_events)
+		printf("\n%-12s %-12s %-29s %s\n", "at", "for", "path or site", "changes");
+	for (size_t i = 0; i < sc->n_events; i++) {
+		const struct lh_event *e = &sc->events[i];
+		char at[CELL], length[CELL], place[96], change[160];
+
+		describe_place(e, place, sizeof(place));
+		describe_change(e, change, sizeof(change));
+		printf("%-12s %-12s %-29s %s\n", show(LH_UNIT_DURATION, e->at_ns, at),
+		       e->for_ns < 0 ? "" : show(LH_UNIT_DURATION, e->for_ns, length), place,
+		       change);
+	}
+	for (size_t i = 0; i < sc->network.n_paths; i++) {
+		const struct lh_path_spec *p = &sc->network.paths[i];
+
+		if (p->trace.sets)
+			printf("A trace of %zu rows of the path %s - %s, from the start\n",
+			       p->trace.n_rows, p->n_between ? p->between[0] : p->from,
+			       p->n_between ? p->between[1] : p->to);
+	}
+}
+
 static void print_settings(const struct lh_plan *plan)
 {
 	const struct lh_tcp *tcp = plan->nodes[0].tcp;
@@ -173,17 +256,25 @@ int lh_dry_run(const struct lh_scenario *sc, bool json)
 	if (lh_plan_build(sc, &plan, &err) < 0)
 		return lh_cli_fail(NULL, &err);
 	if (json) {
-		json_t *doc = json_pack("{s:O, s:o, s:o}", "scenario", sc->resolved, "network",
-					lh_plan_to_json(plan), "trainer", lh_trainer_job(plan));
+		json_t *doc = json_pack("{s:O, s:o}", "scenario", sc->resolved, "network",
+					lh_plan_to_json(plan));
 
+		if (sc->model)
+			json_object_set_new(doc, "trainer", lh_trainer_job(plan));
 		json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 		putchar('\n');
 		json_decref(doc);
 	} else {
-		print_workload(sc);
+		printf("Scenario  %s%s%s\n", sc->name, sc->about ? ": " : "",
+		       sc->about ? sc->about : "");
+		if (sc->model)
+			print_training(sc);
+		else
+			print_command(sc);
 		print_nodes(plan);
 		print_paths(plan);
 		print_randomness(plan);
+		print_timeline(sc);
 		print_settings(plan);
 	}
 	lh_plan_free(plan);

@@ -221,21 +221,24 @@ bool lh_cli_has_host_nodes(char *why, size_t n_why)
 	return works(lh_detach_try, why, n_why);
 }
 
-int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, struct lh_diag *diag,
-		    struct lh_error *err)
+int lh_cli_read_run(const char *dir, struct lh_scenario **ret_scenario, char **ret_folder,
+		    struct lh_diag *diag, struct lh_error *err)
 {
 	lh_cleanup_free char *path = lh_path_join(dir, "run.json");
 	lh_cleanup_json json_t *doc = NULL;
+	const char *folder;
 
 	if (!path || lh_json_read(path, &doc, err) < 0) {
 		err->code = LH_EINPUT;
 		return lh_error_prefix(err, "%s is not a results folder", dir);
 	}
-	if (json_object_get(json_object_get(json_object_get(doc, "scenario"), "workload"),
-			    "command"))
+	if (json_object_get(doc, "exec") || json_object_get(doc, "verify"))
 		return lh_fail(err, LH_EINPUT, 0,
-			       "%s is of longhaul exec, which leaves no tables and no figures",
-			       dir);
+			       "%s is of longhaul %s, which leaves no tables and no figures", dir,
+			       json_object_get(doc, "exec") ? "exec" : "verify");
+	folder = json_string_value(json_object_get(doc, "folder"));
+	if (ret_folder && folder)
+		*ret_folder = strdup(folder);
 	return lh_scenario_from_json(path, json_object_get(doc, "scenario"), ret_scenario, diag,
 				     err);
 }

@@ -42,7 +42,8 @@ static const char *const backend_names[] = {
 /* A run under way. */
 struct run {
 	const struct lh_execution *ex;
-	char *dir; /* where it is made, renamed to out at the end */
+	const struct lh_command *command; /* NULL: trainers, or a proof */
+	char *dir;			  /* where it is made, renamed to out at the end */
 	char *trainer;
 	char *kernel;
 	enum lh_backend backend;
@@ -71,6 +72,17 @@ static bool is_split(const struct run *run)
 	return run->backend == LH_BACKEND_GUEST && run->ex->scenario->run.nodes == LH_NODES_HOST;
 }
 
+/* The nodes that exec's program runs in. */
+static json_t *nodes_to_json(const struct run *run)
+{
+	json_t *nodes = json_array();
+
+	for (size_t i = 0; i < run->command->n_nodes; i++)
+		json_array_append_new(
+			nodes, json_string(run->ex->scenario->nodes[run->command->nodes[i]].name));
+	return nodes;
+}
+
 static int write_run_json(const struct run *run, const char *status, struct lh_error *err)
 {
 	const struct lh_scenario *sc = run->ex->scenario;
@@ -85,8 +97,14 @@ static int write_run_json(const struct run *run, const char *status, struct lh_e
 
 	if (!path || !doc)
 		return lh_fail(err, LH_ESYS, ENOMEM, "write run.json");
+	if (sc->run.charge_cpu)
+		json_object_set_new(doc, "charges_cpu", json_true());
 	if (run->ex->verifies)
 		json_object_set_new(doc, "verify", json_integer((json_int_t)run->ex->sample));
+	if (run->command)
+		json_object_set_new(doc, "folder", json_string(run->command->cwd));
+	if (run->ex->command)
+		json_object_set_new(doc, "exec", nodes_to_json(run));
 	return lh_json_write(path, doc, err);
 }
 
@@ -122,9 +140,7 @@ static void add_unless_ignored(sigset_t *set, int number)
 		sigaddset(set, number);
 }
 
-/* Blocks the signals that end a run and opens a descriptor for them. A command, whose output
- * is passed on as it comes, ends when nobody reads it any more. */
-static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
+sigset_t lh_block_signals(bool has_command)
 {
 	sigset_t set;
 
@@ -135,6 +151,14 @@ static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
 	if (has_command)
 		sigaddset(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	return set;
+}
+
+/* Opens a descriptor for the signals that end a run. */
+static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
+{
+	sigset_t set = lh_block_signals(has_command);
+
 	*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return *ret_fd < 0 ? lh_fail(err, LH_ESYS, errno, "open a signal descriptor") : 0;
 }
@@ -162,7 +186,8 @@ static int run_on_host(struct run *run, struct lh_error *err)
 		.scenario = run->ex->scenario,
 		.run_dir = run->dir,
 		.trainer_path = run->trainer,
-		.command = run->ex->command,
+		.command = run->command,
+		.link_fd = run->ex->link_fd,
 		.verifies = run->ex->verifies,
 		.verify_sample = run->ex->sample,
 	};
@@ -220,7 +245,9 @@ static int run_in_guest(struct run *run, struct lh_error *err)
 		.memory_bytes = spec->guest_memory_bytes,
 		.seed = spec->seed,
 		.virtual_clock = spec->clock == LH_CLOCK_VIRTUAL,
-		.command = run->ex->command,
+		.charge_cpu = spec->charge_cpu,
+		.command = run->command,
+		.link_fd = run->ex->link_fd,
 		.stuck_after_ns = run->ex->stuck_after_ns,
 		.stop_fd = run->stop_fd,
 		.tick = run->tick,
@@ -270,7 +297,24 @@ static int run_backend(struct run *run, struct lh_error *err)
 	return r < 0 ? r : read_verdict(run, err);
 }
 
-static int run_trainers(struct run *run, struct lh_error *err)
+/* How the scenario's command is run: in every node, as the user would run it. */
+static int make_command(const struct run *run, struct lh_command *ret, struct lh_error *err)
+{
+	const struct lh_scenario *sc = run->ex->scenario;
+	const char *folder = sc->workload.folder ? sc->workload.folder : run->ex->folder;
+
+	*ret = (struct lh_command){.environment = environ,
+				   .cwd = folder ? strdup(folder) : getcwd(NULL, 0),
+				   .nodes = calloc(sc->n_nodes, sizeof(*ret->nodes)),
+				   .n_nodes = sc->n_nodes};
+	if (!ret->cwd || !ret->nodes)
+		return lh_fail(err, LH_ESYS, errno, "find the current folder");
+	for (size_t i = 0; i < sc->n_nodes; i++)
+		ret->nodes[i] = i;
+	return 0;
+}
+
+static int run_workload(struct run *run, struct lh_error *err)
 {
 	int r;
 
@@ -308,6 +352,15 @@ static const char *status_name(int outcome)
 	default:
 		return "failed";
 	}
+}
+
+/* Adds to the message of a run that failed where its files are. */
+static void say_where(struct lh_error *err, const char *folder)
+{
+	size_t used = strlen(err->message);
+
+	snprintf(err->message + used, sizeof(err->message) - used, " (its files are kept in %s)",
+		 folder);
 }
 
 /* Puts a finished folder in its place, or beside it where another run was faster. */
@@ -348,6 +401,22 @@ static int finish_proof(struct run *run, int outcome, struct lh_error *err)
 	return r < 0 ? r : outcome;
 }
 
+/* Whether a program has failed, and the last that it said. */
+static int judge_programs(const struct run *run, struct lh_error *err)
+{
+	struct lh_ending ending = {.status = 0};
+	int r = 0;
+
+	lh_ending_read(run->dir, &ending);
+	if (ending.status)
+		r = lh_fail(err, LH_ERUN, 0, "%s%s%s; what it said is in nodes/%s.stderr",
+			    ending.what ? ending.what : "a program failed",
+			    ending.last_line ? ": " : "", ending.last_line ? ending.last_line : "",
+			    ending.host ? ending.host : "*");
+	lh_ending_done(&ending);
+	return r;
+}
+
 /* Everything after the backend has ended with `outcome`; returns what the run comes to. */
 static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 		  bool *ret_has_results, struct lh_error *err)
@@ -357,12 +426,19 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 
 	if (run->ex->verifies)
 		return finish_proof(run, outcome, err);
+	if (run->command && (outcome == 0 || outcome == LH_EMEASURE)) {
+		r = judge_programs(run, err);
+		outcome = r < 0 ? r : outcome;
+		r = 0;
+	}
 	if (outcome != LH_EENV)
 		r = lh_collect_run(run->dir, run->ex->scenario, ret_results, &collect_err);
 	if (r < 0 || outcome == LH_EENV) {
-		if (outcome == 0)
+		bool is_new = outcome == 0 || (outcome == LH_EMEASURE && r < 0);
+
+		if (is_new)
 			*err = collect_err;
-		return outcome == 0 ? r : outcome;
+		return is_new ? r : outcome;
 	}
 	*ret_has_results = true;
 	if (outcome == 0 && !ret_results->is_valid)
@@ -376,8 +452,10 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 		lh_results_done(ret_results);
 		*ret_has_results = false;
 		*err = collect_err;
-		outcome = r;
+		return r;
 	}
+	if (outcome == LH_ERUN)
+		say_where(err, run->ex->ret_out ? run->ex->ret_out : run->ex->out);
 	return outcome;
 }
 
@@ -429,13 +507,11 @@ static void clear_away(struct run *run, int result, struct lh_error *err)
 {
 	lh_cleanup_free char *kept = free_name(run->ex->out);
 	struct lh_error ignored;
-	size_t used = strlen(err->message);
 
 	if (!run->dir || !lh_path_exists(run->dir))
 		return;
 	if (result == LH_ERUN && kept && rename(run->dir, kept) == 0)
-		snprintf(err->message + used, sizeof(err->message) - used,
-			 " (its files are kept in %s)", kept);
+		say_where(err, kept);
 	else
 		lh_dir_remove(run->dir, &ignored);
 }
@@ -447,7 +523,7 @@ static int begin(struct run *run, struct lh_error *err)
 
 	clock_gettime(CLOCK_MONOTONIC, &run->begin);
 	r = lh_cli_choose_backend(run->ex->scenario, &run->backend, &run->kernel, err);
-	if (r == 0 && !run->ex->command)
+	if (r == 0 && !run->command)
 		r = lh_cli_trainer_path(&run->trainer, err);
 	if (r == 0)
 		r = open_signals(run->ex->command != NULL, &run->stop_fd, err);
@@ -469,13 +545,22 @@ int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bo
 	       struct lh_error *err)
 {
 	struct run run = {.ex = ex, .stop_fd = -1};
-	int r = begin(&run, err);
+	struct lh_command command = {.environment = NULL};
+	int r = 0;
 
 	*ret_has_results = false;
+	if (lh_scenario_has_command(ex->scenario) && !ex->verifies) {
+		r = make_command(&run, &command, err);
+		run.command = &command;
+	}
 	if (r == 0)
-		r = finish(&run, run_trainers(&run, err), ret_results, ret_has_results, err);
+		r = begin(&run, err);
+	if (r == 0)
+		r = finish(&run, run_workload(&run, err), ret_results, ret_has_results, err);
 	clear_away(&run, r, err);
 	run_done(&run);
+	free(command.cwd);
+	free(command.nodes);
 	return r;
 }
 
@@ -483,7 +568,7 @@ int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bo
 static int run_command(struct run *run, struct lh_error *err)
 {
 	const struct lh_execution *ex = run->ex;
-	size_t n = ex->command->n_nodes;
+	size_t n = run->command->n_nodes;
 	lh_cleanup_free const char **names = calloc(n, sizeof(*names));
 	struct lh_node_output *output = NULL;
 	int r;
@@ -491,7 +576,7 @@ static int run_command(struct run *run, struct lh_error *err)
 	if (!names)
 		return lh_fail(err, LH_ESYS, ENOMEM, "run a command");
 	for (size_t i = 0; i < n; i++)
-		names[i] = ex->scenario->nodes[ex->command->nodes[i]].name;
+		names[i] = ex->scenario->nodes[run->command->nodes[i]].name;
 	r = lh_node_output_new(run->dir, names, n, &output, err);
 	run->tick = lh_node_output_tick;
 	run->context = output;
@@ -522,10 +607,12 @@ static int keep_command(struct run *run, int outcome, struct lh_error *err)
 int lh_execute_command(const struct lh_execution *ex, struct lh_ending *ret_ending,
 		       struct lh_error *err)
 {
-	struct run run = {.ex = ex, .stop_fd = -1};
+	struct run run = {.ex = ex, .command = ex->command, .stop_fd = -1};
 	struct lh_error ignored;
 	int r = begin(&run, err);
 
+	if (ex->scenario->run.charge_cpu)
+		lh_log(LH_LOG_INFO, "CPU time passes in virtual time: another run differs");
 	if (r == 0) {
 		r = run_command(&run, err);
 		lh_ending_read(run.dir, ret_ending);

@@ -50,7 +50,7 @@ static void look(struct lh_progress *p)
 		if (line[n - 1] != '\n')
 			return;
 		p->read_bytes += n;
-		if (strstr(line, "\"event\":\"epoch\"")) {
+		if (strstr(line, "\"event\":\"epoch\"") || strstr(line, "\"event\":\"progress\"")) {
 			p->epochs_done++;
 			p->epoch_ns = now_ns();
 		}
@@ -68,6 +68,9 @@ static void print_state(const struct lh_progress *p, char *buf, size_t n_buf)
 	if (!p->training_ns)
 		snprintf(buf, n_buf, "%s: building and measuring the network (%.0f s)", p->name,
 			 wall_s);
+	else if (!p->n_epochs)
+		snprintf(buf, n_buf, "%s: %lld reports of rank 0 (%.0f s)", p->name,
+			 (long long)p->epochs_done, wall_s);
 	else if (!p->epochs_done)
 		snprintf(buf, n_buf, "%s: epoch 1 of %lld (%.0f s)", p->name,
 			 (long long)p->n_epochs, wall_s);

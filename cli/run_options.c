@@ -2,7 +2,6 @@
 /* Options of the verbs that run scenarios. See run_options.h. */
 #include "cli/run_options.h"
 
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,203 +12,125 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 
-enum { REPEAT_MAX = 1000, OPTION_FIRST_LONG = 256 };
-
-enum option_id {
-	OPT_OUT = OPTION_FIRST_LONG,
-	OPT_SET,
-	OPT_SEED,
-	OPT_REPEAT,
-	OPT_DRY_RUN,
-	OPT_JSON,
-	OPT_BACKEND,
-	OPT_CLOCK,
-	OPT_NODES,
-	OPT_PROBE,
-	OPT_COARSE,
-	OPT_QUIET,
-	OPT_NO_FIGURES,
-	OPT_HELP,
-};
-
-/* One table: getopt's form, the help, and the scenario key that an option stands for. */
-struct option_row {
-	const char *name;
-	const char *arg; /* NULL: none */
-	enum option_id id;
-	const char *key; /* NULL: not a key of the scenario */
-	const char *doc;
-};
-
-static const struct option_row rows[] = {
-	{"out", "DIR", OPT_OUT, NULL, "results folder (results/NAME-seedN); it must not exist"},
-	{"set", "PATH=VALUE", OPT_SET, NULL,
-	 "change a key of the scenario: --set workload.epochs=2"},
-	{"seed", "N", OPT_SEED, "run.seed", "seed of everything random"},
-	{"repeat", "N", OPT_REPEAT, NULL,
-	 "run N times, seeds in a row; repeat.csv has means and intervals"},
-	{"dry-run", NULL, OPT_DRY_RUN, NULL, "print the whole plan with numbers, run nothing"},
-	{"json", NULL, OPT_JSON, NULL, "print results as JSON"},
-	{"backend", "B", OPT_BACKEND, "run.backend", "auto, host or guest"},
-	{"clock", "C", OPT_CLOCK, "run.clock", "virtual or real"},
-	{"nodes", "W", OPT_NODES, "run.nodes",
-	 "where nodes are: guest, or host (a GPU), by the real clock"},
-	{"probe", "P", OPT_PROBE, "run.probe",
-	 "short, or full: the network is measured as the published figures were"},
-	{"coarse", NULL, OPT_COARSE, "run.segments",
-	 "large packets: faster to emulate, throughput nearly the same"},
-	{"quiet", NULL, OPT_QUIET, NULL, "no progress"},
-	{"no-figures", NULL, OPT_NO_FIGURES, NULL, "no figures and no report"},
-	{"help", NULL, OPT_HELP, NULL, "this text"},
-};
-
-enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
-
-void lh_run_options_print(void)
-{
-	for (size_t i = 0; i < N_ROWS; i++)
-		printf("  --%s%s%-*s %s\n", rows[i].name, rows[i].arg ? " " : "",
-		       (int)(20 - strlen(rows[i].name) - (rows[i].arg != NULL)),
-		       rows[i].arg ? rows[i].arg : "", rows[i].doc);
-}
-
-static void fill_getopt(struct option *table)
-{
-	for (size_t i = 0; i < N_ROWS; i++)
-		table[i] =
-			(struct option){rows[i].name, rows[i].arg ? required_argument : no_argument,
-					NULL, (int)rows[i].id};
-	table[N_ROWS] = (struct option){NULL, 0, NULL, 0};
-}
-
-static int add_override(struct lh_run_options *o, const char *verb, const char *path,
-			const char *value)
-{
-	if (o->n_overrides == LH_OVERRIDES_MAX)
-		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
-	o->overrides[o->n_overrides++] = (struct lh_override){path, value};
-	return -1;
-}
-
-/* --set PATH=VALUE. */
-static int add_set(struct lh_run_options *o, const char *verb, const char *arg)
-{
-	const char *equals = strchr(arg, '=');
-	char *path;
-
-	if (!equals || equals == arg)
-		return lh_cli_usage(verb, "--set takes PATH=VALUE, not '%s'", arg);
-	if (o->n_owned == LH_OVERRIDES_MAX || !(path = strndup(arg, (size_t)(equals - arg))))
-		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
-	o->owned[o->n_owned++] = path;
-	return add_override(o, verb, path, equals + 1);
-}
+enum { REPEAT_MAX = 1000 };
 
 /* --out DIR, without slashes at its end. */
-static int set_out(struct lh_run_options *o, const char *verb, const char *arg)
+static int take_out(void *context, const char *value)
 {
-	size_t n = strlen(arg);
+	struct lh_run_options *o = context;
+	size_t n = strlen(value);
 
-	while (n > 1 && arg[n - 1] == '/')
+	while (n > 1 && value[n - 1] == '/')
 		n--;
 	if (!n)
-		return lh_cli_usage(verb, "--out takes the name of a folder");
-	if (o->n_owned == LH_OVERRIDES_MAX || !(o->owned[o->n_owned] = strndup(arg, n)))
-		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
-	o->out = o->owned[o->n_owned++];
-	return -1;
+		return lh_cli_usage("run", "--out takes the name of a folder");
+	free(o->out);
+	o->out = strndup(value, n);
+	return o->out ? -1 : 1;
 }
 
-static int set_repeat(struct lh_run_options *o, const char *verb, const char *arg)
+static int take_repeat(void *context, const char *value)
 {
+	struct lh_run_options *o = context;
 	char *end;
-	long n = strtol(arg, &end, 10);
+	long n = strtol(value, &end, 10);
 
-	if (*end || end == arg || n < 1 || n > REPEAT_MAX)
-		return lh_cli_usage(verb, "--repeat takes a number from 1 to %d, not '%s'",
-				    REPEAT_MAX, arg);
+	if (*end || end == value || n < 1 || n > REPEAT_MAX)
+		return lh_cli_usage("run", "--repeat takes a number from 1 to %d, not '%s'",
+				    REPEAT_MAX, value);
 	o->repeat = (int)n;
 	return -1;
 }
 
-static const struct option_row *row_of(int id)
+static int take_dry_run(void *context, const char *value)
 {
-	for (size_t i = 0; i < N_ROWS; i++)
-		if ((int)rows[i].id == id)
-			return &rows[i];
-	return NULL;
+	(void)value;
+	((struct lh_run_options *)context)->dry_run = true;
+	return -1;
 }
 
-/* Takes one option, shown as the user wrote it; -1 to go on, else the exit status. */
-static int take(struct lh_run_options *o, const char *verb, int id, const char *shown,
-		void (*print_help)(void))
+static int take_json(void *context, const char *value)
 {
-	const struct option_row *row = row_of(id);
+	(void)value;
+	((struct lh_run_options *)context)->json = true;
+	return -1;
+}
 
-	switch (id) {
-	case OPT_OUT:
-		return set_out(o, verb, optarg);
-	case OPT_SET:
-		return add_set(o, verb, optarg);
-	case OPT_REPEAT:
-		return set_repeat(o, verb, optarg);
-	case OPT_DRY_RUN:
-		o->dry_run = true;
-		return -1;
-	case OPT_JSON:
-		o->json = true;
-		return -1;
-	case OPT_QUIET:
-		o->quiet = true;
-		return -1;
-	case OPT_NO_FIGURES:
-		o->no_figures = true;
-		return -1;
-	case OPT_HELP:
-		print_help();
-		return 0;
-	case ':':
-		return lh_cli_usage(verb, "'%s' needs a value", shown);
-	case OPT_NODES:
-		if (strcmp(optarg, "host") == 0 && add_override(o, verb, "run.clock", "real") >= 0)
-			return 2;
-		return add_override(o, verb, row->key, optarg);
-	default:
-		if (row && row->key)
-			return add_override(o, verb, row->key,
-					    id == OPT_COARSE ? "coarse" : optarg);
-		return lh_cli_usage(verb, "there is no option '%s'%s", shown,
-				    strchr(shown, '=') ? ", or it takes no value" : "");
+static int take_quiet(void *context, const char *value)
+{
+	(void)value;
+	((struct lh_run_options *)context)->quiet = true;
+	return -1;
+}
+
+static int take_no_figures(void *context, const char *value)
+{
+	(void)value;
+	((struct lh_run_options *)context)->no_figures = true;
+	return -1;
+}
+
+#define OPTION_OUT                                                                            \
+	{                                                                                     \
+		"out", "DIR", "results folder (results/NAME-seedN); it must not exist", NULL, \
+			NULL, take_out                                                        \
 	}
-}
+#define OPTIONS_OF_OUTPUT                                                                   \
+	{"dry-run", NULL, "print the whole plan with numbers, run nothing",                 \
+	 NULL,	    NULL, take_dry_run},                                                    \
+		{"json", NULL, "print results as JSON", NULL, NULL, take_json},             \
+		{"quiet", NULL, "no progress", NULL, NULL, take_quiet},                     \
+	{                                                                                   \
+		"no-figures", NULL, "no figures and no report", NULL, NULL, take_no_figures \
+	}
 
-int lh_run_options_parse(struct lh_run_options *o, const char *verb, int argc, char **argv,
-			 void (*print_help)(void))
+const struct lh_option lh_run_rows[] = {
+	OPTION_OUT,
+	LH_OPTION_SET,
+	LH_OPTION_SEED,
+	{"repeat", "N", "run N times, seeds in a row; repeat.csv has means and intervals", NULL,
+	 NULL, take_repeat},
+	OPTIONS_OF_OUTPUT,
+	LH_OPTION_BACKEND,
+	LH_OPTION_CLOCK,
+	LH_OPTION_NODES,
+	LH_OPTION_CHARGE_CPU,
+	{"probe", "P", "short, or full: the network is measured as the published figures were",
+	 "run.probe", NULL, NULL},
+	{"coarse", NULL, "large packets: faster to emulate, throughput nearly the same",
+	 "run.segments", "coarse", NULL},
+	LH_OPTION_CAPTURE,
+	LH_OPTION_HELP,
+	{.name = NULL},
+};
+
+const struct lh_option lh_rerun_rows[] = {
+	OPTION_OUT,
+	OPTIONS_OF_OUTPUT,
+	LH_OPTION_HELP,
+	{.name = NULL},
+};
+
+int lh_run_options_parse(struct lh_run_options *o, const struct lh_options *verb, int argc,
+			 char **argv)
 {
-	struct option table[N_ROWS + 1];
-	int id;
+	int index, end, status;
 
-	fill_getopt(table);
 	o->repeat = 1;
-	optind = 1;
-	opterr = 0;
-	while ((id = getopt_long(argc, argv, ":", table, NULL)) != -1) {
-		int status = take(o, verb, id, argv[optind - 1], print_help);
-
-		if (status >= 0)
-			return status;
-	}
-	if (optind != argc - 1)
-		return lh_cli_usage(verb, optind == argc ? "nothing to run was named"
-							 : "one thing to run at a time");
-	o->target = argv[optind];
+	status = lh_options_parse(verb, argc, argv, o, &o->overrides, &index, &end);
+	if (status >= 0)
+		return status;
+	if (index != argc - 1)
+		return lh_cli_usage(verb->verb, index == end ? "nothing to run was named"
+							     : "one thing to run at a time");
+	o->target = argv[index];
 	return -1;
 }
 
 void lh_run_options_done(struct lh_run_options *o)
 {
-	for (size_t i = 0; i < o->n_owned; i++)
-		free(o->owned[i]);
+	free(o->out);
+	lh_overrides_done(&o->overrides);
 }
 
 static void print_results(const struct lh_run_options *o, const struct lh_results *results,
@@ -236,8 +157,12 @@ static void print_results(const struct lh_run_options *o, const struct lh_result
 static int run_once(const struct lh_run_options *o, struct lh_scenario *sc, const char *out,
 		    bool print)
 {
-	struct lh_execution ex = {
-		.scenario = sc, .out = out, .quiet = o->quiet, .figures = !o->no_figures};
+	struct lh_execution ex = {.scenario = sc,
+				  .out = out,
+				  .quiet = o->quiet,
+				  .figures = !o->no_figures,
+				  .folder = o->folder,
+				  .stuck_after_ns = LH_STUCK_AFTER_NS};
 	struct lh_results results;
 	struct lh_error err = {0};
 	char moved[PATH_MAX];

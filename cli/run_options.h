@@ -5,30 +5,29 @@
 
 #include <stdbool.h>
 
+#include "cli/options.h"
 #include "scenarios/scenario.h"
-
-enum { LH_OVERRIDES_MAX = 64 };
 
 struct lh_run_options {
 	const char *target; /* SCENARIO or RUN */
-	const char *out;
-	struct lh_override overrides[LH_OVERRIDES_MAX];
-	size_t n_overrides;
-	char *owned[LH_OVERRIDES_MAX]; /* copies that overrides point into */
-	size_t n_owned;
+	char *out;
+	struct lh_overrides overrides;
 	int repeat;
 	bool dry_run;
 	bool json;
 	bool quiet;
 	bool no_figures;
+	const char *folder; /* that a command runs in; NULL: the current one */
 };
 
-/* Prints the lines of the help that explain the options. */
-void lh_run_options_print(void);
+/* Of `run`, and of `rerun`, which changes nothing. */
+extern const struct lh_option lh_run_rows[];
+extern const struct lh_option lh_rerun_rows[];
 
-/* Parses; returns -1 to go on, or the exit status (help, wrong usage). */
-int lh_run_options_parse(struct lh_run_options *options, const char *verb, int argc, char **argv,
-			 void (*print_help)(void));
+/* Parses the options of a verb whose rows are one of the two; returns -1 to go on, or the exit
+ * status (help, wrong usage). */
+int lh_run_options_parse(struct lh_run_options *o, const struct lh_options *verb, int argc,
+			 char **argv);
 void lh_run_options_done(struct lh_run_options *options);
 
 /* Runs the scenario as often as the options say and prints what came out; the exit status. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/capture.h"
 #include "collect/collect_internal.h"
 #include "core/cleanup.h"
 #include "core/file.h"
@@ -55,7 +56,10 @@ static void put_throughput(struct lh_results *results)
 	lh_table_put_int(table, (int64_t)s->n_nodes);
 	lh_table_put_int(table, s->n_gpus);
 	lh_table_put_int(table, (int64_t)s->n_epochs);
-	lh_table_put_int(table, s->samples);
+	if (s->samples >= 0)
+		lh_table_put_int(table, s->samples);
+	else
+		lh_table_skip(table);
 	lh_table_put_real(table, (double)s->wall_ns * 1e-9);
 	lh_table_put_real(table, s->throughput_sps);
 	lh_table_put_real(table, s->local_sps);
@@ -81,56 +85,55 @@ static void summarize_nodes(const struct lh_scenario *sc, const struct lh_run_ev
 	s->n_nodes = sc->n_nodes;
 	s->n_epochs_asked = (size_t)sc->workload.epochs;
 	for (size_t n = 0; n < sc->n_nodes; n++) {
-		s->n_gpus += sc->nodes[n].machine->gpus;
+		const struct lh_machine *machine = sc->nodes[n].machine;
+
+		s->n_gpus += sc->model || machine->gpu ? machine->gpus : 0;
 		s->retransmits += events->ranks[n].retransmits;
 		s->timeouts += events->ranks[n].timeouts;
 	}
+	if (!sc->model)
+		s->retransmits = s->timeouts = -1;
 	s->baseline_sps = profile && profile->samples_per_s > 0 ? profile->samples_per_s : NAN;
 	s->speedup = s->throughput_sps / s->baseline_sps;
 	s->contribution_per_gpu = s->n_gpus > 0 ? s->speedup / (double)s->n_gpus : NAN;
 }
 
-static int compute_cost(const struct lh_scenario *sc, const struct lh_run_events *events,
-			const struct lh_run_traffic *traffic, struct lh_results *results,
-			struct lh_error *err)
+/* Samples by node; owned by the caller. */
+static int64_t *count_node_samples(const struct lh_scenario *sc, const struct lh_run_events *events)
 {
-	lh_cleanup_free int64_t *node_samples = calloc(sc->n_nodes, sizeof(*node_samples));
-	struct lh_cost_usage usage = {
-		.wall_ns = results->summary.wall_ns,
-		.samples = results->summary.samples,
-		.node_samples = node_samples,
-		.wire_bytes = traffic->has_counters ? traffic->wire_bytes : NULL,
-	};
+	int64_t *samples = calloc(sc->n_nodes, sizeof(*samples));
 
-	if (!node_samples)
-		return lh_fail(err, LH_ESYS, ENOMEM, "compute the cost");
-	for (size_t n = 0; n < sc->n_nodes; n++)
+	for (size_t n = 0; samples && n < sc->n_nodes; n++)
 		for (size_t i = 0; i < events->n_finished; i++)
-			node_samples[n] += lh_run_events_epoch(events, n, i)->samples;
-	return lh_cost_compute(sc, &usage, &results->cost, err);
+			samples[n] += lh_run_events_epoch(events, n, i)->samples;
+	return samples;
 }
 
-static int add_traffic(const struct lh_scenario *sc, const struct lh_run_events *events,
-		       const char *run_dir, struct lh_results *results, struct lh_error *err)
+static int add_traffic_and_cost(const struct lh_scenario *sc, const struct lh_run_events *events,
+				const char *run_dir, const int64_t *node_samples,
+				struct lh_results *results, struct lh_error *err)
 {
 	lh_cleanup_run_traffic struct lh_run_traffic traffic = {0};
 	lh_cleanup_free char *counters = lh_path_join(run_dir, "counters.csv");
-	int64_t begin = lh_run_events_epoch_begin_ns(events, 0);
 	struct lh_summary *s = &results->summary;
+	struct lh_cost_usage usage = {
+		.wall_ns = s->wall_ns, .samples = s->samples, .node_samples = node_samples};
 	int r;
 
 	if (!counters)
 		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", run_dir);
-	r = lh_run_traffic_read(sc, events, counters, begin, begin + s->wall_ns, &traffic, err);
+	r = lh_run_traffic_read(sc, events, counters, s->begin_ns, s->begin_ns + s->wall_ns,
+				&traffic, err);
 	if (r < 0)
 		return r;
 	lh_run_traffic_format(sc, &traffic, &results->traffic);
-	s->sent_bytes = traffic.sent_bytes;
+	s->sent_bytes = traffic.has_events ? traffic.sent_bytes : -1;
 	s->dropped_packets = traffic.dropped_packets;
 	s->wire_bytes = traffic.has_counters ? 0 : -1;
 	for (size_t i = 0; traffic.has_counters && i < sc->n_nodes * sc->n_nodes; i++)
 		s->wire_bytes += traffic.wire_bytes[i];
-	return compute_cost(sc, events, &traffic, results, err);
+	usage.wire_bytes = traffic.has_counters ? traffic.wire_bytes : NULL;
+	return lh_cost_compute(sc, &usage, &results->cost, err);
 }
 
 static int write_tables(const char *run_dir, const struct lh_results *results, struct lh_error *err)
@@ -171,11 +174,31 @@ static int copy_names(const struct lh_scenario *sc, struct lh_results *results,
 	return 0;
 }
 
+/* Epochs and summary of a run of trainers. */
+static int compute_training(const struct lh_scenario *sc, const char *run_dir,
+			    const struct lh_run_events *events, struct lh_results *results,
+			    int64_t **ret_node_samples, struct lh_error *err)
+{
+	int r;
+
+	if (events->n_finished == 0)
+		return lh_fail(err, LH_ERUN, 0, "%s: no epoch was finished by all %zu ranks%s%s",
+			       run_dir, sc->n_nodes, events->ranks[0].error ? ": " : "",
+			       events->ranks[0].error ? events->ranks[0].error : "");
+	r = lh_conservation_check(sc, events, err);
+	if (r < 0)
+		return r;
+	lh_epochs_compute(sc, events, &results->epochs, &results->summary);
+	*ret_node_samples = count_node_samples(sc, events);
+	return *ret_node_samples ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "count samples");
+}
+
 static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_results *results,
 		struct lh_error *err)
 {
 	lh_cleanup_run_events struct lh_run_events events = {0};
 	lh_cleanup_free char *events_dir = lh_path_join(run_dir, "events");
+	lh_cleanup_free int64_t *node_samples = NULL;
 	int r;
 
 	if (!events_dir)
@@ -183,23 +206,26 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 	r = copy_names(sc, results, err);
 	if (r == 0)
 		r = lh_run_events_read(events_dir, sc->n_nodes, &events, err);
-	if (r == 0 && events.n_finished == 0)
-		r = lh_fail(err, LH_ERUN, 0, "%s: no epoch was finished by all %zu ranks%s%s",
-			    run_dir, sc->n_nodes, events.ranks[0].error ? ": " : "",
-			    events.ranks[0].error ? events.ranks[0].error : "");
 	if (r == 0)
-		r = lh_conservation_check(sc, &events, err);
+		r = sc->model
+			    ? compute_training(sc, run_dir, &events, results, &node_samples, err)
+			    : lh_reports_compute(sc, run_dir, &events, results, &node_samples, err);
 	if (r < 0)
 		return r;
-	lh_epochs_compute(sc, &events, &results->epochs, &results->summary);
 	summarize_nodes(sc, &events, &results->summary);
-	r = add_traffic(sc, &events, run_dir, results, err);
+	r = add_traffic_and_cost(sc, &events, run_dir, node_samples, results, err);
 	if (r == 0)
 		r = lh_validity_read(run_dir, &events, &results->summary, &results->invalid, err);
+	if (r == 0)
+		r = lh_capture_notes_read(run_dir, &results->notes, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < results->cost.notes.n_items; i++)
 		lh_notes_add(&results->notes, "%s", results->cost.notes.items[i]);
+	if (sc->run.charge_cpu)
+		lh_notes_add(&results->notes,
+			     "CPU time was charged: it passed in virtual time, that of emulating "
+			     "included, and another run differs");
 	results->is_valid = !results->invalid.n_items && !results->invalid.is_short;
 	put_throughput(results);
 	return write_tables(run_dir, results, err);

@@ -24,9 +24,10 @@ struct lh_summary {
 	int64_t n_gpus;
 	size_t n_epochs;       /* finished by all ranks */
 	size_t n_epochs_asked; /* of the scenario */
-	int64_t samples;       /* of all ranks and epochs */
+	int64_t samples;       /* of all ranks and epochs; -1: not known */
+	int64_t begin_ns;      /* of the first epoch */
 	int64_t wall_ns;       /* of all epochs together */
-	double throughput_sps; /* target batch x epochs / wall */
+	double throughput_sps; /* target batch x epochs / wall; of a command samples / wall */
 	double local_sps;
 	double calculation_s;
 	double communication_s;
@@ -40,7 +41,7 @@ struct lh_summary {
 	double speedup;
 	double contribution_per_gpu;
 	int64_t wire_bytes; /* all nodes; -1: not counted */
-	int64_t sent_bytes; /* payload and control */
+	int64_t sent_bytes; /* payload and control; -1: not known, as the next two */
 	int64_t retransmits;
 	int64_t timeouts;
 	int64_t dropped_packets;

@@ -15,6 +15,22 @@
 int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_events *events,
 			  struct lh_error *err);
 
+/* The columns of epochs.csv for matchmaking and for the parts of communication. */
+enum { LH_EPOCH_PARTS = 5 };
+
+/* Begins an empty epochs table. */
+void lh_epochs_table_init(struct lh_table *ret_table);
+
+/*
+ * Fills epochs table, summary, notes and reasons of invalidity of a run of a command, by what its
+ * programs reported; leaves of the events' epochs only those that were reported.
+ * *ret_node_samples is owned by the caller, or NULL where it is not known which node had how many.
+ * LH_ERUN where nothing was reported that counts; LH_EINPUT, LH_ESYS.
+ */
+int lh_reports_compute(const struct lh_scenario *sc, const char *run_dir,
+		       struct lh_run_events *events, struct lh_results *results,
+		       int64_t **ret_node_samples, struct lh_error *err);
+
 /* Fills the epochs table and the summary's means. */
 void lh_epochs_compute(const struct lh_scenario *sc, const struct lh_run_events *events,
 		       struct lh_table *ret_table, struct lh_summary *summary);

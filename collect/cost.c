@@ -86,6 +86,8 @@ static double per_hour(const struct bill *bill, int64_t usd_micro)
 /* A million samples and a million micro-dollars to the dollar cancel out. */
 static double per_million_samples(const struct bill *bill, int64_t usd_micro)
 {
+	if (bill->usage->samples < 0)
+		return NAN;
 	return (double)usd_micro / (double)bill->usage->samples;
 }
 
@@ -222,30 +224,52 @@ static int add_egress(struct bill *bill, size_t from)
 	return 0;
 }
 
+/* Samples that a row of loading stands for; -1: none of this node. Where it is not known which
+ * node loaded what, the first one's row stands for all. */
+static int64_t samples_loaded(const struct bill *bill, size_t node_index)
+{
+	if (bill->usage->node_samples)
+		return bill->usage->node_samples[node_index];
+	return node_index == 0 ? bill->usage->samples : -1;
+}
+
 static int add_data(struct bill *bill, size_t node_index)
 {
 	const struct lh_scenario *sc = bill->sc;
 	const struct lh_node *node = &sc->nodes[node_index];
+	struct lh_cost_sum *sum = &bill->cost->scopes[bill->scope];
+	int64_t each = sc->model ? sc->model->bytes_per_sample : sc->workload.bytes_per_sample;
+	int64_t samples = samples_loaded(bill, node_index), bytes;
 	const struct lh_storage_price *store;
-	struct row row = {
-		.node = node->name, .site = sc->network.sites[node->site].name, .item = "data"};
-	int64_t bytes;
+	struct row row = {.item = "data"};
 
 	if (!sc->data.store)
+		return 0;
+	if (bill->usage->samples < 0 || each <= 0) {
+		sum->is_complete = false;
+		lh_notes_add(&bill->cost->notes,
+			     "how much was loaded from %s is not known: totals are left out",
+			     sc->data.store);
+		return 0;
+	}
+	if (samples < 0)
 		return 0;
 	store = lh_storage_price_find(&sc->pricing.catalog, sc->data.store);
 	if (!store)
 		return lh_fail(bill->err, LH_EINPUT, 0,
 			       "no storage price for '%s' in price list %s", sc->data.store,
 			       sc->pricing.catalog.name);
-	if (__builtin_mul_overflow(bill->usage->node_samples[node_index],
-				   sc->model->bytes_per_sample, &bytes))
+	if (__builtin_mul_overflow(samples, each, &bytes))
 		return lh_fail(bill->err, LH_EINPUT, 0, "the data that %s loads does not fit",
 			       node->name);
+	if (bill->usage->node_samples) {
+		row.node = node->name;
+		row.site = sc->network.sites[node->site].name;
+	}
 	row.class = store->name;
 	set_bytes(&row, &store->egress, bytes);
 	row.source = store->source;
-	return add_row(bill, &row, &bill->cost->scopes[bill->scope].data_usd_micro);
+	return add_row(bill, &row, &sum->data_usd_micro);
 }
 
 /* The rows of one scope and, where nothing is missing, its total. */
@@ -281,13 +305,13 @@ int lh_cost_compute(const struct lh_scenario *sc, const struct lh_cost_usage *us
 	struct bill bill = {sc, usage, &cost, 0, err};
 	int r = 0;
 
-	if (usage->wall_ns <= 0 || usage->samples <= 0)
+	if (usage->wall_ns <= 0 || usage->samples == 0)
 		return lh_fail(err, LH_EINPUT, 0, "no training time or no samples to price");
 	lh_table_init(&cost.table, columns_of_cost,
 		      sizeof(columns_of_cost) / sizeof(columns_of_cost[0]));
 	if (!usage->wire_bytes && sc->n_nodes > 1)
 		lh_notes_add(&cost.notes,
-			     "counters.csv is missing: egress and totals are left out");
+			     "counters.csv is missing or empty: egress and totals are left out");
 	if (!sc->pricing.catalog.name) {
 		lh_notes_add(&cost.notes, "the scenario has no `pricing`: nothing is priced");
 		for (size_t i = 0; i < LH_N_COST_SCOPES; i++)

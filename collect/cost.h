@@ -21,8 +21,8 @@ enum { LH_N_COST_SCOPES = 2 }; /* indexed by enum lh_vm_pricing */
 /* What was used. Arrays are borrowed. */
 struct lh_cost_usage {
 	int64_t wall_ns;	     /* of the training */
-	int64_t samples;	     /* of all nodes */
-	const int64_t *node_samples; /* n_nodes */
+	int64_t samples;	     /* of all nodes; -1: not known */
+	const int64_t *node_samples; /* n_nodes; NULL: not known */
 	const int64_t *wire_bytes;   /* [from node x n_nodes + to node]; NULL: not known */
 };
 

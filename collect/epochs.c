@@ -24,7 +24,14 @@ static const struct lh_column columns_of_epochs[] = {
 	{"throughput_sps", "SPS", LH_CELL_REAL, 3, 1, LH_COLUMN_KEEP},
 	{"local_sps", "local SPS", LH_CELL_REAL, 3, 1, 8},
 	{"granularity", "granularity", LH_CELL_REAL, 4, 2, 3},
+	{"loss", "loss", LH_CELL_REAL, 6, 4, 11},
 };
+
+void lh_epochs_table_init(struct lh_table *table)
+{
+	lh_table_init(table, columns_of_epochs,
+		      sizeof(columns_of_epochs) / sizeof(columns_of_epochs[0]));
+}
 
 /* Bytes of one element on the wire, 0 where the compressor's ratio is not a constant. */
 static int64_t bytes_per_element(const char *compress)
@@ -171,6 +178,7 @@ static void put_epoch(struct lh_table *table, const struct lh_run_events *events
 	lh_table_put_real(table, (double)target_batch / wall_s);
 	lh_table_put_real(table, m->local_sps);
 	lh_table_put_real(table, granularity_of(wall_s, communication_of(m)));
+	lh_table_skip(table);
 }
 
 void lh_epochs_compute(const struct lh_scenario *sc, const struct lh_run_events *events,
@@ -178,8 +186,7 @@ void lh_epochs_compute(const struct lh_scenario *sc, const struct lh_run_events 
 {
 	double n = (double)events->n_finished;
 
-	lh_table_init(ret_table, columns_of_epochs,
-		      sizeof(columns_of_epochs) / sizeof(columns_of_epochs[0]));
+	lh_epochs_table_init(ret_table);
 	for (size_t i = 0; i < events->n_finished; i++) {
 		struct means m = means_of(events, i);
 
@@ -195,8 +202,9 @@ void lh_epochs_compute(const struct lh_scenario *sc, const struct lh_run_events 
 		summary->apply_s += m.apply_s / n;
 	}
 	summary->n_epochs = events->n_finished;
-	summary->wall_ns = lh_run_events_epoch_end_ns(events, events->n_finished - 1) -
-			   lh_run_events_epoch_begin_ns(events, 0);
+	summary->begin_ns = lh_run_events_epoch_begin_ns(events, 0);
+	summary->wall_ns =
+		lh_run_events_epoch_end_ns(events, events->n_finished - 1) - summary->begin_ns;
 	summary->throughput_sps =
 		(double)sc->workload.target_batch * n / ((double)summary->wall_ns * S_PER_NS);
 	summary->granularity =

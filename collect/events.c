@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,7 @@ static int get_epoch(const struct line *line, struct lh_rank_events *rank,
 	if ((size_t)number >= rank->n_epochs)
 		rank->n_epochs = (size_t)number + 1;
 	*ret_epoch = &rank->epochs[number];
+	rank->epochs[number].number = number;
 	return 0;
 }
 
@@ -265,10 +267,61 @@ static int read_error(const struct line *line, struct lh_rank_events *rank)
 	return rank->error ? 0 : no_memory(line);
 }
 
+static int read_start(const struct line *line, struct lh_rank_events *rank)
+{
+	return get_int(line, "t_ns", TIME_MAX_NS, &rank->start_ns);
+}
+
 static int read_end(const struct line *line, struct lh_rank_events *rank)
 {
-	(void)line;
 	rank->has_ended = true;
+	return get_int(line, "t_ns", TIME_MAX_NS, &rank->end_ns);
+}
+
+/* The number key, NaN where there is none. */
+static int get_real(const struct line *line, const char *key, double *ret_value)
+{
+	const json_t *value = json_object_get(line->object, key);
+
+	*ret_value = value ? json_number_value(value) : NAN;
+	return value && !json_is_number(value) ? bad_line(line, key, "a number") : 0;
+}
+
+/* What a program reported. An epoch ends with its last report and begins with the last one of the
+ * epoch before. */
+static int read_progress(const struct line *line, struct lh_rank_events *rank)
+{
+	struct lh_rank_epoch *epoch;
+	double calc_s, comm_s, loss;
+	int64_t t_ns, samples = 0;
+	bool tells = json_object_get(line->object, "samples") != NULL;
+	int r = get_epoch(line, rank, &epoch);
+
+	if (r == 0)
+		r = get_int(line, "t_ns", TIME_MAX_NS, &t_ns);
+	if (r == 0 && tells)
+		r = get_int(line, "samples", COUNT_MAX, &samples);
+	if (r == 0)
+		r = get_real(line, "calc_s", &calc_s);
+	if (r == 0)
+		r = get_real(line, "comm_s", &comm_s);
+	if (r == 0)
+		r = get_real(line, "loss", &loss);
+	if (r)
+		return r;
+	if (!epoch->n_reports++) {
+		epoch->begin_ns = rank->reported_ns ? rank->reported_ns : rank->start_ns;
+		epoch->loss = NAN;
+	}
+	epoch->is_finished = true;
+	epoch->end_ns = rank->reported_ns = t_ns;
+	epoch->samples += samples;
+	epoch->n_samples += tells ? 1 : 0;
+	epoch->n_calc += isnan(calc_s) ? 0 : 1;
+	epoch->n_comm += isnan(comm_s) ? 0 : 1;
+	epoch->calc_s += isnan(calc_s) ? 0 : calc_s;
+	epoch->comm_s += isnan(comm_s) ? 0 : comm_s;
+	epoch->loss = isnan(loss) ? epoch->loss : loss;
 	return 0;
 }
 
@@ -280,7 +333,8 @@ static const struct {
 	{"wait", read_wait},	   {"average", read_average},
 	{"apply", read_apply},	   {"epoch", read_epoch},
 	{"traffic", read_traffic}, {"connection", read_connection},
-	{"error", read_error},	   {"end", read_end},
+	{"error", read_error},	   {"start", read_start},
+	{"end", read_end},	   {"progress", read_progress},
 };
 
 /* Reads one line that parsed; events that are not known are left alone. */

@@ -36,6 +36,15 @@ struct lh_rank_epoch {
 	int64_t payload_sent_bytes;
 	int64_t payload_received_bytes;
 	int64_t average_samples; /* group_samples of `average` */
+	int64_t number;
+	/* what a program reported of it; see lh_run_reports_take */
+	size_t n_reports;
+	size_t n_samples; /* reports that told samples; as the next two */
+	size_t n_calc;
+	size_t n_comm;
+	double calc_s;
+	double comm_s;
+	double loss; /* the last; NaN: not told */
 };
 
 /* Bytes that a rank sent to each peer within a span of time. */
@@ -60,6 +69,9 @@ struct lh_rank_events {
 	size_t n_traffic;
 	struct lh_rank_apply *applies;
 	size_t n_applies;
+	int64_t start_ns;    /* of its `start` event */
+	int64_t end_ns;	     /* of its `end` event; 0: not read */
+	int64_t reported_ns; /* of its last `progress` event */
 	int64_t retransmits; /* over all its connections */
 	int64_t timeouts;
 	bool has_ended; /* its `end` event was read */

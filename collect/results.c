@@ -47,14 +47,18 @@ static json_t *costs_json(const struct lh_results *results)
 	return object;
 }
 
+/* A count, or null for -1. */
+static json_t *count_or_null(int64_t value)
+{
+	return value >= 0 ? json_integer((json_int_t)value) : json_null();
+}
+
 static json_t *network_json(const struct lh_summary *s)
 {
-	return json_pack("{s:I, s:o, s:I, s:I, s:I}", "sent_bytes", (json_int_t)s->sent_bytes,
-			 "wire_bytes",
-			 s->wire_bytes >= 0 ? json_integer(s->wire_bytes) : json_null(),
-			 "retransmits", (json_int_t)s->retransmits, "timeouts",
-			 (json_int_t)s->timeouts, "dropped_packets",
-			 (json_int_t)s->dropped_packets);
+	return json_pack("{s:o, s:o, s:o, s:o, s:I}", "sent_bytes", count_or_null(s->sent_bytes),
+			 "wire_bytes", count_or_null(s->wire_bytes), "retransmits",
+			 count_or_null(s->retransmits), "timeouts", count_or_null(s->timeouts),
+			 "dropped_packets", (json_int_t)s->dropped_packets);
 }
 
 json_t *lh_results_json(const struct lh_results *results)
@@ -102,16 +106,22 @@ static void print_figures(FILE *f, const struct lh_results *results)
 	const struct lh_published *p = &results->published;
 	char a[64], b[64];
 
-	fprintf(f, "throughput     %s samples/s",
-		lh_number_format(s->throughput_sps, 1, a, sizeof(a)));
-	print_published(f, s->throughput_sps, p->throughput_sps, 1);
+	if (isfinite(s->throughput_sps)) {
+		fprintf(f, "throughput     %s samples/s",
+			lh_number_format(s->throughput_sps, 1, a, sizeof(a)));
+		print_published(f, s->throughput_sps, p->throughput_sps, 1);
+	} else {
+		fputs("throughput     not known: nothing was reported of samples\n", f);
+	}
 	if (isfinite(s->granularity)) {
 		fprintf(f, "granularity    %s", lh_number_format(s->granularity, 2, a, sizeof(a)));
 		print_published(f, s->granularity, p->granularity, 2);
 	}
-	fprintf(f, "communication  %s s per epoch",
-		lh_number_format(s->communication_s, 2, a, sizeof(a)));
-	print_published(f, s->communication_s, p->comm_s, 2);
+	if (isfinite(s->communication_s)) {
+		fprintf(f, "communication  %s s per epoch",
+			lh_number_format(s->communication_s, 2, a, sizeof(a)));
+		print_published(f, s->communication_s, p->comm_s, 2);
+	}
 	if (isfinite(s->speedup))
 		fprintf(f, "speed-up       %s over the first node alone (%s samples/s)\n",
 			lh_number_format(s->speedup, 2, a, sizeof(a)),
@@ -129,16 +139,18 @@ static void print_cost(FILE *f, const struct lh_results *results)
 
 		if (!c->is_complete)
 			continue;
-		fprintf(f,
-			"cost %-9s %s USD/h (VMs %s, egress %s, data %s), %s USD per million "
-			"samples\n",
-			lh_cost_scope_name(i),
+		fprintf(f, "cost %-9s %s USD/h (VMs %s, egress %s, data %s)", lh_cost_scope_name(i),
 			lh_number_format(c->total_usd_per_hour, 3, t, sizeof(t)),
 			lh_number_format((double)c->vm_usd_micro * 1e-6 / hours, 3, v, sizeof(v)),
 			lh_number_format((double)c->egress_usd_micro * 1e-6 / hours, 3, e,
 					 sizeof(e)),
-			lh_number_format((double)c->data_usd_micro * 1e-6 / hours, 3, d, sizeof(d)),
-			lh_number_format(c->total_usd_per_million_samples, 3, m, sizeof(m)));
+			lh_number_format((double)c->data_usd_micro * 1e-6 / hours, 3, d,
+					 sizeof(d)));
+		if (isfinite(c->total_usd_per_million_samples))
+			fprintf(f, ", %s USD per million samples",
+				lh_number_format(c->total_usd_per_million_samples, 3, m,
+						 sizeof(m)));
+		fputc('\n', f);
 	}
 }
 
@@ -170,10 +182,11 @@ static void print_verdict(FILE *f, const struct lh_results *results)
 {
 	const struct lh_summary *s = &results->summary;
 
-	fprintf(f, "%s: %zu node%s, %" PRId64 " GPU%s, %zu epoch%s, seed %" PRId64 ": %s\n",
-		results->scenario, s->n_nodes, s->n_nodes == 1 ? "" : "s", s->n_gpus,
-		s->n_gpus == 1 ? "" : "s", s->n_epochs, s->n_epochs == 1 ? "" : "s", results->seed,
-		results->is_valid ? "valid" : "INVALID");
+	fprintf(f, "%s: %zu node%s, ", results->scenario, s->n_nodes, s->n_nodes == 1 ? "" : "s");
+	if (s->n_gpus)
+		fprintf(f, "%" PRId64 " GPU%s, ", s->n_gpus, s->n_gpus == 1 ? "" : "s");
+	fprintf(f, "%zu epoch%s, seed %" PRId64 ": %s\n", s->n_epochs, s->n_epochs == 1 ? "" : "s",
+		results->seed, results->is_valid ? "valid" : "INVALID");
 	for (size_t i = 0; i < results->invalid.n_items; i++)
 		fprintf(f, "  invalid: %s\n", results->invalid.items[i]);
 }

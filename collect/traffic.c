@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "collect/csv.h"
 #include "core/cleanup.h"
-#include "core/file.h"
 
 enum { NS_PER_S = 1000000000 };
 
@@ -227,6 +227,14 @@ static int add_counters(const struct lh_scenario *sc, struct lh_run_traffic *tra
 	return r;
 }
 
+/* A run that was cut early has left a file without even its header. */
+static bool has_content(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && st.st_size > 0;
+}
+
 int lh_run_traffic_read(const struct lh_scenario *sc, const struct lh_run_events *events,
 			const char *counters_path, int64_t begin_ns, int64_t end_ns,
 			struct lh_run_traffic *ret_traffic, struct lh_error *err)
@@ -248,7 +256,8 @@ int lh_run_traffic_read(const struct lh_scenario *sc, const struct lh_run_events
 		r = lh_fail(err, LH_ESYS, ENOMEM, "add up the traffic");
 	for (size_t rank = 0; rank < events->n_ranks && r == 0; rank++)
 		r = add_events(sc, events, rank, &traffic, err);
-	traffic.has_counters = lh_path_exists(counters_path);
+	traffic.has_events = sc->model != NULL;
+	traffic.has_counters = has_content(counters_path);
 	if (r == 0 && traffic.has_counters)
 		r = add_counters(sc, &traffic, counters_path, err);
 	if (r < 0) {
@@ -309,7 +318,8 @@ void lh_run_traffic_format(const struct lh_scenario *sc, const struct lh_run_tra
 		lh_table_put_text(ret_table, sc->network.sites[pair / traffic->n_sites].name);
 		lh_table_put_text(ret_table, sc->network.sites[pair % traffic->n_sites].name);
 		for (int q = 0; q < LH_N_TRAFFIC_QUANTITIES; q++) {
-			if (q >= LH_TRAFFIC_WIRE_BYTES && !traffic->has_counters)
+			if (q >= LH_TRAFFIC_WIRE_BYTES ? !traffic->has_counters
+						       : !traffic->has_events)
 				lh_table_skip(ret_table);
 			else
 				lh_table_put_int(ret_table, cell->amounts[q]);

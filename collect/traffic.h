@@ -45,6 +45,7 @@ struct lh_run_traffic {
 	size_t n_sites;
 	size_t n_seconds;
 	bool has_counters;
+	bool has_events;		  /* what was sent is known, not only what passed */
 	struct lh_traffic_second **pairs; /* [from site x n_sites + to site]: n_seconds, or NULL */
 	int64_t *wire_bytes;		  /* [from node x n_nodes + to node]: within the training */
 	int64_t sent_bytes;		  /* payload and control, all nodes, within the training */

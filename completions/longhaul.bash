@@ -34,7 +34,8 @@ _longhaul_value_of_option() {
 	--sites) _longhaul_add_files -f ;;
 	--out) _longhaul_add_files -d ;;
 	--about | --bandwidth | --duration | --from | --mtu | --name | --provider | --site | --streams | --to | --unit) ;;
-	--set | --seed | --repeat | --node | --time-limit | --stuck-after | --sample) ;;
+	--capture) _longhaul_add_words 'all' ;;
+	--set | --seed | --interval | --repeat | --node | --time-limit | --stuck-after | --sample) ;;
 	*) return 1 ;;
 	esac
 }
@@ -45,11 +46,8 @@ _longhaul_argument() {
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}")"
 		_longhaul_add_scenarios
 		;;
-	import) _longhaul_add_files -f ;;
-	exec)
-		_longhaul_add_scenarios
-		;;
-	verify) _longhaul_add_scenarios ;;
+	import | capture) _longhaul_add_files -f ;;
+	exec | shell | verify) _longhaul_add_scenarios ;;
 	rerun | plot) _longhaul_add_files -d ;;
 	reproduce)
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}" --suites)"
@@ -61,11 +59,11 @@ _longhaul_argument() {
 _longhaul() {
 	local cur=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
 	local verb=${COMP_WORDS[1]-} run_options='--out --set --seed --repeat --dry-run --json
-		--backend --clock --nodes --probe --coarse --quiet --no-figures --help'
+		--backend --clock --nodes --charge-cpu --probe --coarse --capture --quiet --no-figures --help'
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_longhaul_add_words 'run exec rerun verify list plot reproduce import doctor schema --help --version'
+		_longhaul_add_words 'run exec shell rerun verify list plot capture reproduce import doctor schema --help --version'
 		return
 	fi
 	_longhaul_value_of_option "$previous" && return
@@ -76,10 +74,11 @@ _longhaul() {
 	case $verb in
 	run) _longhaul_add_words "$run_options" ;;
 	exec)
-		_longhaul_add_words '--node --all --out --set --seed --backend --clock --nodes --no-probe
+		_longhaul_add_words '--node --all --out --set --seed --backend --clock --nodes --charge-cpu --no-probe --capture
 			--time-limit --stuck-after --keep-going --help'
 		;;
-	rerun) _longhaul_add_words '--out --repeat --dry-run --json --quiet --no-figures --help' ;;
+	shell) _longhaul_add_words '--clock --backend --set --seed --help' ;;
+	rerun) _longhaul_add_words '--out --dry-run --json --quiet --no-figures --help' ;;
 	import)
 		_longhaul_add_words '--site --from --to --unit --streams --duration --sites --provider --continent
 			--name --about --mtu --assume --bandwidth --jitter --out --help'
@@ -87,6 +86,7 @@ _longhaul() {
 	verify)
 		_longhaul_add_words '--out --sample --set --seed --clock --backend --nodes --json --quiet --help'
 		;;
+	capture) _longhaul_add_words '--out --interval --no-figures --help' ;;
 	reproduce) _longhaul_add_words '--out --json --all --coarse --help' ;;
 	*) _longhaul_add_words '--help' ;;
 	esac

@@ -56,9 +56,10 @@ static json_t *command_to_json(const struct lh_command *c)
 		json_array_append_new(environment, bytes_to_json(*e));
 	for (size_t i = 0; i < c->n_nodes; i++)
 		json_array_append_new(nodes, json_integer((json_int_t)c->nodes[i]));
-	return json_pack("{s:o, s:o, s:o, s:I, s:b}", "environment", environment, "cwd",
+	return json_pack("{s:o, s:o, s:o, s:I, s:b, s:i}", "environment", environment, "cwd",
 			 bytes_to_json(c->cwd), "nodes", nodes, "time_limit_ns",
-			 (json_int_t)c->time_limit_ns, "keep_going", c->keep_going);
+			 (json_int_t)c->time_limit_ns, "keep_going", c->keep_going, "terminal",
+			 (int)c->terminal);
 }
 
 int lh_command_write(const char *path, const struct lh_command *command, struct lh_error *err)
@@ -91,6 +92,8 @@ int lh_command_take(const char *path, struct lh_command *ret, struct lh_error *e
 		.n_nodes = json_array_size(nodes),
 		.time_limit_ns = json_integer_value(json_object_get(doc, "time_limit_ns")),
 		.keep_going = json_is_true(json_object_get(doc, "keep_going")),
+		.terminal =
+			(enum lh_terminal_kind)json_integer_value(json_object_get(doc, "terminal")),
 	};
 	if (!ret->environment || !ret->cwd || !ret->nodes)
 		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", path);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/cleanup.h"
@@ -15,27 +16,31 @@
 #include "emulator/command.h"
 #include "emulator/engine_internal.h"
 #include "emulator/program.h"
+#include "emulator/reports.h"
+#include "emulator/variables.h"
 
 enum {
-	MASTER_PORT = 29500,
 	READ_BYTES = 65536,
 	GRACE_S = 10,	 /* of the others, when one has failed */
 	TIMED_OUT = 124, /* as timeout(1) ends */
-	OUR_VARIABLES_MAX = 24,
 	HOST_NAME_LENGTH_MAX = 64,
 	IDLE_MAX = 9, /* seconds left out between two samples */
 };
 
-enum ending { RUNNING, ENDED, STOPPED, OUT_OF_TIME };
+enum ending { RUNNING, ENDED, STOPPED, OUT_OF_TIME, STOPPED_AS_ASKED };
 
-static const char *const ending_names[] = {"running", "ended", "stopped", "time limit"};
+static const char *const ending_names[] = {"running", "ended", "stopped", "time limit",
+					   "stop after"};
 
 /* One node's program. */
 struct job {
 	size_t node;
 	char *host_name;
 	struct lh_program program;
-	int file_fds[2]; /* where its output is kept */
+	int file_fds[LH_N_REPORT_STREAMS]; /* where what it says is kept */
+	char *fifo;			   /* that its reports come through; NULL: none */
+	int fifo_fd;			   /* -1: none */
+	struct lh_reports *reports;
 	enum ending ending;
 	int64_t begin_ns;
 	int64_t end_ns;
@@ -46,7 +51,11 @@ struct jobs {
 	const struct lh_command *command;
 	struct job *list;
 	size_t n;
-	struct pollfd *polled; /* two of each job, and the signals */
+	char *report_path; /* in the nodes; NULL: none */
+	bool has_made_report_file;
+	char *doors_folder;	      /* NULL: none */
+	struct lh_terminal *terminal; /* of the first job; NULL: none */
+	struct pollfd *polled;	      /* one of each job's streams, the signals, the terminal's */
 	int signal_fd;
 	int heartbeat_fd; /* -1: nobody listens */
 	int64_t beats;
@@ -55,12 +64,24 @@ struct jobs {
 	enum ending deadline_is;
 };
 
-static const char *const stream_names[] = {"stdout", "stderr"};
+static const char *const stream_names[] = {"stdout", "stderr", "jsonl"};
 
-/* nodes/SITE-N.stdout and .stderr. */
-static int open_files(struct job *job, const struct lh_engine *e, struct lh_error *err)
+/* The pipe that a program writes its reports into, held open so that it never ends. */
+static int open_fifo(struct job *job, const struct lh_engine *e, struct lh_error *err)
 {
-	for (int i = 0; i < 2; i++) {
+	job->fifo = lh_strf("%s/nodes/%s.fifo", e->req->run_dir, job->host_name);
+	if (!job->fifo || mkfifo(job->fifo, 0600) < 0 || chmod(job->fifo, 0666) < 0 ||
+	    (job->fifo_fd = open(job->fifo, O_RDWR | O_NONBLOCK | O_CLOEXEC)) < 0)
+		return lh_fail(err, LH_ESYS, errno, "make nodes/%s.fifo", job->host_name);
+	return 0;
+}
+
+/* nodes/SITE-N.stdout, .stderr and, where the program reports into a file, .jsonl. */
+static int open_files(struct job *job, const struct jobs *jobs, struct lh_error *err)
+{
+	const struct lh_engine *e = jobs->e;
+
+	for (int i = 0; i < (jobs->report_path ? LH_N_REPORT_STREAMS : LH_REPORT_FILE); i++) {
 		lh_cleanup_free char *path =
 			lh_strf("%s/nodes/%s.%s", e->req->run_dir, job->host_name, stream_names[i]);
 
@@ -70,7 +91,20 @@ static int open_files(struct job *job, const struct lh_engine *e, struct lh_erro
 			return lh_fail(err, LH_ESYS, errno, "create nodes/%s.%s", job->host_name,
 				       stream_names[i]);
 	}
-	return 0;
+	return jobs->report_path ? open_fifo(job, e, err) : 0;
+}
+
+static int open_reports(struct jobs *jobs, size_t rank, struct lh_error *err)
+{
+	const struct lh_engine *e = jobs->e;
+	struct job *job = &jobs->list[rank];
+	const struct lh_reports_spec spec = {&e->req->scenario->workload.progress,
+					     e->plan->nodes[job->node].name, rank, jobs->n,
+					     e->req->owns_kernel};
+	lh_cleanup_free char *path = lh_strf("%s/events/rank-%zu.jsonl", e->req->run_dir, rank);
+
+	return path ? lh_reports_open(path, &spec, job->begin_ns, &job->reports, err)
+		    : lh_fail(err, LH_ESYS, ENOMEM, "read reports");
 }
 
 /* Names and addresses of all nodes, for /etc/hosts. */
@@ -93,136 +127,67 @@ static int write_hosts(const struct lh_engine *e, struct lh_error *err)
 	return fflush(f) == 0 ? 0 : lh_fail(err, LH_ESYS, errno, "write hosts");
 }
 
-/* Host names of all nodes, with blanks between. Owned by the caller. */
-static char *all_host_names(const struct lh_plan *plan)
-{
-	char *all = NULL;
-
-	for (size_t i = 0; i < plan->n_nodes; i++) {
-		lh_cleanup_free char *before = all;
-		lh_cleanup_free char *name = lh_host_name(plan->nodes[i].name);
-
-		all = lh_strf("%s%s%s", before ? before : "", before ? " " : "", name ? name : "");
-	}
-	return all;
-}
-
-struct variables {
-	char *list[OUR_VARIABLES_MAX];
-	size_t n;
-};
-
-static void add_variable(struct variables *v, char *text)
-{
-	if (text && v->n < OUR_VARIABLES_MAX)
-		v->list[v->n++] = text;
-	else
-		free(text);
-}
-
-/* What launchers set, and who the node is. */
-static void our_variables(const struct jobs *jobs, size_t rank, struct variables *v)
-{
-	const struct lh_plan *plan = jobs->e->plan;
-	const struct job *job = &jobs->list[rank];
-	const struct lh_plan_node *node = &plan->nodes[job->node];
-	const struct lh_plan_node *master = &plan->nodes[jobs->list[0].node];
-	lh_cleanup_free char *names = all_host_names(plan);
-	char address[16];
-
-	add_variable(v, lh_strf("RANK=%zu", rank));
-	add_variable(v, lh_strf("WORLD_SIZE=%zu", jobs->n));
-	add_variable(v, strdup("LOCAL_RANK=0"));
-	add_variable(v, strdup("LOCAL_WORLD_SIZE=1"));
-	add_variable(v, lh_strf("MASTER_ADDR=%s",
-				lh_address_format(master->address, address, sizeof(address))));
-	add_variable(v, lh_strf("MASTER_PORT=%d", MASTER_PORT));
-	add_variable(v, strdup("NCCL_SOCKET_IFNAME==eth0"));
-	add_variable(v, strdup("GLOO_SOCKET_IFNAME=eth0"));
-	add_variable(v, lh_strf("NCCL_HOSTID=%s", job->host_name));
-	add_variable(v, lh_strf("HOSTNAME=%s", job->host_name));
-	add_variable(v, lh_strf("LONGHAUL_NODE=%s", node->name));
-	add_variable(v,
-		     lh_strf("LONGHAUL_SITE=%s", plan->scenario->network.sites[node->site].name));
-	add_variable(v, lh_strf("LONGHAUL_RANK=%zu", job->node));
-	add_variable(v, lh_strf("LONGHAUL_ADDRESS=%s",
-				lh_address_format(node->address, address, sizeof(address))));
-	add_variable(v, lh_strf("LONGHAUL_HOSTS=%s", names ? names : ""));
-	add_variable(v,
-		     lh_strf("LONGHAUL_CLOCK=%s",
-			     plan->scenario->run.clock == LH_CLOCK_VIRTUAL ? "virtual" : "real"));
-}
-
-/* Whether one of ours has the name of this NAME=VALUE. */
-static bool is_replaced(const struct variables *ours, const char *variable)
-{
-	size_t n = strcspn(variable, "=") + 1;
-
-	for (size_t i = 0; i < ours->n; i++)
-		if (strncmp(ours->list[i], variable, n) == 0)
-			return true;
-	return false;
-}
-
-/* The user's environment with ours in it; the array is the caller's, its strings are not. */
-static char **merge_environment(char *const *user, const struct variables *ours)
-{
-	size_t n = 0, used = 0;
-	char **all;
-
-	while (user[n])
-		n++;
-	all = calloc(n + ours->n + 1, sizeof(*all));
-	if (!all)
-		return NULL;
-	for (size_t i = 0; i < n; i++)
-		if (!is_replaced(ours, user[i]))
-			all[used++] = user[i];
-	memcpy(all + used, ours->list, ours->n * sizeof(*all));
-	return all;
-}
-
 static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, struct lh_error *err)
 {
 	struct lh_engine *e = jobs->e;
 	struct job *job = &jobs->list[rank];
-	struct variables ours = {.n = 0};
+	const struct lh_variables_spec of = {job->node,		rank,
+					     jobs->n,		jobs->list[0].node,
+					     jobs->report_path, jobs->doors_folder};
+	struct lh_variables ours;
 	lh_cleanup_free char **environment = NULL;
 	struct lh_program_spec spec = {
 		.argv = e->req->scenario->workload.command,
 		.cwd = jobs->command->cwd,
 		.host_name = job->host_name,
 		.hosts_path = hosts_path,
+		.report_path = jobs->report_path,
+		.doors_folder = jobs->doors_folder,
+		.input_fd =
+			jobs->terminal && rank == 0 ? lh_terminal_program_fd(jobs->terminal) : 0,
+		.is_terminal = rank == 0 && jobs->command->terminal == LH_TERMINAL_TTY,
 	};
 	lh_cleanup_free char **argv =
 		calloc(e->req->scenario->workload.n_command + 1, sizeof(*argv));
 	int r;
 
-	our_variables(jobs, rank, &ours);
-	environment = merge_environment(jobs->command->environment, &ours);
+	lh_variables_make(e->plan, &of, jobs->command->environment, &ours);
+	environment = lh_variables_merge(jobs->command->environment, &ours);
 	spec.environment = environment;
 	if (argv)
 		memcpy(argv, spec.argv, e->req->scenario->workload.n_command * sizeof(*argv));
 	spec.argv = argv;
-	r = environment && argv ? open_files(job, e, err)
+	r = environment && argv ? open_files(job, jobs, err)
 				: lh_fail(err, LH_ESYS, ENOMEM, "start a program");
+	spec.report_fifo = job->fifo;
 	job->begin_ns = lh_now_ns();
 	if (r == 0)
+		r = open_reports(jobs, rank, err);
+	if (r == 0)
 		r = lh_program_start(e->net, job->node, &spec, &job->program, err);
-	for (size_t i = 0; i < ours.n; i++)
-		free(ours.list[i]);
+	if (r == 0 && spec.input_fd)
+		r = lh_terminal_begin(jobs->terminal, err);
+	lh_variables_done(&ours);
 	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->nodes[job->node].name) : 0;
+}
+
+/* Where a stream of a program is read from; -1: nowhere. */
+static int fd_of(const struct job *job, size_t stream)
+{
+	return stream == LH_REPORT_FILE ? job->fifo_fd : job->program.out_fds[stream];
 }
 
 /* Moves what a program has said into its file; 1 where there was something, 0 at its end or
  * where there is nothing now. */
-static int drain(struct jobs *jobs, struct job *job, int stream, struct lh_error *err)
+static int drain(struct jobs *jobs, struct job *job, size_t stream, struct lh_error *err)
 {
 	char buf[READ_BYTES];
-	ssize_t n = read(job->program.out_fds[stream], buf, sizeof(buf));
+	ssize_t n = read(fd_of(job, stream), buf, sizeof(buf));
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
+	if (n <= 0 && stream == LH_REPORT_FILE)
+		return lh_fail(err, LH_ESYS, errno, "read the reports of %s", job->host_name);
 	if (n <= 0) {
 		close(job->program.out_fds[stream]);
 		job->program.out_fds[stream] = -1;
@@ -237,7 +202,9 @@ static int drain(struct jobs *jobs, struct job *job, int stream, struct lh_error
 	if (jobs->e->req->owns_kernel)
 		sync_file_range(job->file_fds[stream], 0, 0,
 				SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-	return 1;
+	n = lh_reports_take(job->reports, (enum lh_report_stream)stream, buf, (size_t)n,
+			    lh_now_ns(), err);
+	return n < 0 ? (int)n : 1;
 }
 
 static void set_deadline(struct jobs *jobs, int64_t deadline_ns, enum ending is)
@@ -250,21 +217,29 @@ static void set_deadline(struct jobs *jobs, int64_t deadline_ns, enum ending is)
 
 static int status_of(const struct job *job)
 {
+	if (job->ending == STOPPED_AS_ASKED)
+		return 0;
 	return job->ending == OUT_OF_TIME ? TIMED_OUT : lh_program_status(&job->program);
 }
 
 static int note_end(struct jobs *jobs, struct job *job, enum ending ending, struct lh_error *err)
 {
+	int r;
+
 	job->end_ns = lh_now_ns();
 	job->ending = ending;
-	for (int i = 0; i < 2; i++) {
-		int r = 1;
-
-		while (job->program.out_fds[i] >= 0 && r > 0)
+	for (size_t i = 0; i < LH_N_REPORT_STREAMS; i++) {
+		r = 1;
+		while (fd_of(job, i) >= 0 && r > 0)
 			r = drain(jobs, job, i, err);
 		if (r < 0)
 			return r;
 	}
+	r = lh_reports_end(job->reports, job->end_ns, err);
+	if (r == 0 && jobs->terminal && job == jobs->list)
+		r = lh_terminal_serve(jobs->terminal, err);
+	if (r < 0)
+		return r;
 	if (jobs->first_failed < 0 && status_of(job) != 0) {
 		jobs->first_failed = (long)(job - jobs->list);
 		if (!jobs->command->keep_going)
@@ -304,23 +279,26 @@ static int wait_and_take(struct jobs *jobs, int64_t until_ns, struct lh_error *e
 	struct timespec timeout = {left_ns > 0 ? left_ns / LH_NS_PER_S : 0,
 				   left_ns > 0 ? left_ns % LH_NS_PER_S : 0};
 	struct signalfd_siginfo info;
-	size_t n = 2 * jobs->n;
+	size_t each = LH_N_REPORT_STREAMS, n = each * jobs->n;
+	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
-		jobs->polled[i] = (struct pollfd){.fd = jobs->list[i / 2].program.out_fds[i % 2],
+		jobs->polled[i] = (struct pollfd){.fd = fd_of(&jobs->list[i / each], i % each),
 						  .events = POLLIN};
 	jobs->polled[n] = (struct pollfd){.fd = jobs->signal_fd, .events = POLLIN};
-	if (ppoll(jobs->polled, n + 1, &timeout, NULL) <= 0)
+	if (jobs->terminal)
+		lh_terminal_poll(jobs->terminal, &jobs->polled[n + 1]);
+	if (ppoll(jobs->polled, n + 1 + (jobs->terminal ? LH_TERMINAL_POLLS : 0), &timeout, NULL) <=
+	    0)
 		return 0;
 	while (read(jobs->signal_fd, &info, sizeof(info)) > 0)
 		;
-	for (size_t i = 0; i < n; i++) {
-		int r = jobs->polled[i].revents ? drain(jobs, &jobs->list[i / 2], i % 2, err) : 0;
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	if (jobs->terminal)
+		r = lh_terminal_serve(jobs->terminal, err);
+	for (size_t i = 0; i < n && r >= 0; i++)
+		if (jobs->polled[i].revents)
+			r = drain(jobs, &jobs->list[i / each], i % each, err);
+	return r < 0 ? r : 0;
 }
 
 /* For whoever watches from outside whether time passes. */
@@ -339,9 +317,11 @@ static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 
 	for (;;) {
 		int64_t until_ns = next_ns < jobs->deadline_ns ? next_ns : jobs->deadline_ns;
-		size_t running;
+		size_t running = 0;
 		int r = wait_and_take(jobs, until_ns, err);
 
+		if (r == 0)
+			r = lh_timeline_run(jobs->e->timeline, err);
 		if (r == 0)
 			r = look_at_all(jobs, &running, err);
 		if (r < 0 || !running)
@@ -392,19 +372,41 @@ static int write_result(const struct jobs *jobs, struct lh_error *err)
 	return lh_engine_write_json(jobs->e, "exec.json", doc, err);
 }
 
+/* The folders for what is said and reported. */
+static int make_folders(struct jobs *jobs, struct lh_error *err)
+{
+	const char *file = jobs->e->req->scenario->workload.progress.file;
+	lh_cleanup_free char *nodes = lh_engine_path(jobs->e, "nodes");
+	lh_cleanup_free char *events = lh_engine_path(jobs->e, "events");
+	int r = nodes && events ? lh_dir_make(nodes, err)
+				: lh_fail(err, LH_ESYS, ENOMEM, "start programs");
+
+	if (r == 0)
+		r = lh_dir_make(events, err);
+	if (r == 0 && file && !(jobs->report_path = lh_path_join(jobs->command->cwd, file)))
+		r = lh_fail(err, LH_ESYS, ENOMEM, "start programs");
+	if (r == 0 && jobs->command->terminal) {
+		jobs->doors_folder = lh_engine_path(jobs->e, "doors");
+		r = jobs->doors_folder ? lh_dir_make(jobs->doors_folder, err)
+				       : lh_fail(err, LH_ESYS, ENOMEM, "start programs");
+	}
+	jobs->has_made_report_file = jobs->report_path && !lh_path_exists(jobs->report_path);
+	return r;
+}
+
 static int prepare(struct jobs *jobs, struct lh_error *err)
 {
 	const struct lh_engine_request *req = jobs->e->req;
-	lh_cleanup_free char *nodes = lh_engine_path(jobs->e, "nodes");
 	sigset_t set;
-	int r = nodes ? lh_dir_make(nodes, err) : lh_fail(err, LH_ESYS, ENOMEM, "start programs");
+	int r = make_folders(jobs, err);
 
 	if (r == 0)
 		r = write_hosts(jobs->e, err);
 	if (r < 0)
 		return r;
 	jobs->list = calloc(jobs->n, sizeof(*jobs->list));
-	jobs->polled = calloc(2 * jobs->n + 1, sizeof(*jobs->polled));
+	jobs->polled = calloc(LH_N_REPORT_STREAMS * jobs->n + 1 + LH_TERMINAL_POLLS,
+			      sizeof(*jobs->polled));
 	if (!jobs->list || !jobs->polled)
 		return lh_fail(err, LH_ESYS, ENOMEM, "start programs");
 	for (size_t i = 0; i < jobs->n; i++) {
@@ -413,7 +415,8 @@ static int prepare(struct jobs *jobs, struct lh_error *err)
 
 		*job = (struct job){.node = jobs->command->nodes[i],
 				    .program = LH_PROGRAM_NONE,
-				    .file_fds = {-1, -1}};
+				    .file_fds = {-1, -1, -1},
+				    .fifo_fd = -1};
 		node = jobs->e->plan->nodes[job->node].name;
 		job->host_name = lh_host_name(node);
 		if (!job->host_name || strlen(job->host_name) > HOST_NAME_LENGTH_MAX)
@@ -423,9 +426,13 @@ static int prepare(struct jobs *jobs, struct lh_error *err)
 	}
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGALRM); /* of the timeline */
 	jobs->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (jobs->signal_fd < 0)
 		return lh_fail(err, LH_ESYS, errno, "open a signal descriptor");
+	if (jobs->command->terminal &&
+	    (r = lh_terminal_open(jobs->command->terminal, req->link_fd, &jobs->terminal, err)) < 0)
+		return r;
 	if (req->heartbeat_path)
 		jobs->heartbeat_fd =
 			open(req->heartbeat_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -438,11 +445,23 @@ static void jobs_done(struct jobs *jobs)
 		struct job *job = &jobs->list[i];
 
 		lh_program_done(&job->program);
-		for (int k = 0; k < 2; k++)
+		for (int k = 0; k < LH_N_REPORT_STREAMS; k++)
 			if (job->file_fds[k] >= 0)
 				close(job->file_fds[k]);
+		if (job->fifo_fd >= 0)
+			close(job->fifo_fd);
+		if (job->fifo)
+			unlink(job->fifo);
+		lh_reports_free(job->reports);
+		free(job->fifo);
 		free(job->host_name);
 	}
+	/* the pipes stood over it: nothing was written into it */
+	if (jobs->has_made_report_file)
+		unlink(jobs->report_path);
+	free(jobs->report_path);
+	free(jobs->doors_folder);
+	lh_terminal_close(jobs->terminal);
 	free(jobs->list);
 	free(jobs->polled);
 	if (jobs->signal_fd >= 0)
@@ -454,6 +473,7 @@ static void jobs_done(struct jobs *jobs)
 int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 {
 	const struct lh_command *command = e->req->command;
+	const struct lh_workload *workload = &e->req->scenario->workload;
 	lh_cleanup_free char *hosts = lh_engine_path(e, "hosts");
 	struct jobs jobs = {.e = e,
 			    .command = command,
@@ -465,8 +485,14 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	int r = hosts ? prepare(&jobs, err) : lh_fail(err, LH_ESYS, ENOMEM, "start programs");
 
 	e->begin_ns = lh_now_ns();
+	if (r == 0)
+		r = lh_engine_begin_timeline(e, err);
 	if (command->time_limit_ns)
 		set_deadline(&jobs, e->begin_ns + command->time_limit_ns, OUT_OF_TIME);
+	if (workload->time_limit_ns > 0)
+		set_deadline(&jobs, e->begin_ns + workload->time_limit_ns, OUT_OF_TIME);
+	if (workload->stop_after_ns > 0)
+		set_deadline(&jobs, e->begin_ns + workload->stop_after_ns, STOPPED_AS_ASKED);
 	for (size_t i = 0; i < jobs.n && r == 0; i++)
 		r = start_job(&jobs, i, hosts, err);
 	if (r == 0)

@@ -190,15 +190,16 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 			continue;
 		if (lh_plan_has_cross(plan, i, j) || lh_plan_has_cross(plan, j, i) ||
 		    lh_plan_shares_link(plan, i, j) || lh_plan_shares_link(plan, j, i) ||
+		    lh_plan_may_ever_repeat(plan, i, j) || lh_plan_may_ever_repeat(plan, j, i) ||
 		    lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||
 		    lh_plan_rtt_ns(plan, i, j) >= LH_TCP_RTO_MAX_NS ||
 		    lh_plan_is_rough(lh_plan_path_at(plan, i, j)) ||
 		    lh_plan_is_rough(lh_plan_path_at(plan, j, i)) ||
 		    lh_plan_may_mislead(plan, i, j) || lh_plan_may_mislead(plan, j, i))
 			return true;
-		if ((lh_plan_may_drop(plan, i, j) &&
+		if ((lh_plan_may_ever_drop(plan, i, j) &&
 		     counters[i * plan->n_nodes + j].dropped_packets) ||
-		    (lh_plan_may_drop(plan, j, i) &&
+		    (lh_plan_may_ever_drop(plan, j, i) &&
 		     counters[j * plan->n_nodes + i].dropped_packets))
 			return true;
 	}
@@ -288,21 +289,24 @@ static double loss_ratio(const struct lh_plan_chances *c, double *ret_spread)
 /*
  * Takes the drops of one path apart. netem counts what it loses by chance and what its queue
  * has no room for in one number: up to six standard deviations above what was asked for, all
- * are losses; beyond, what was asked for is.
+ * are losses; beyond, what was asked for is. Where that changed in time the most counts, and
+ * where all was lost for a while, every drop is a loss.
  */
 static void sort_drops(const struct lh_plan *plan, size_t from, size_t to,
 		       const struct lh_net_counter *c, struct lh_net_faults *f)
 {
-	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+	bool loses_all;
+	struct lh_plan_chances worst =
+		lh_plan_worst_chances(lh_plan_path_at(plan, from, to), &loses_all);
 	double offered = (double)(c->wire_packets + c->dropped_packets);
-	double spread, ratio = loss_ratio(&p->chances, &spread);
+	double spread, ratio = loss_ratio(&worst, &spread);
 	double sd = sqrt(offered * ratio * (1 - ratio) * spread) + (ratio > 0 ? spread : 0);
 	uint64_t lost = c->dropped_packets;
 
-	if ((double)lost > offered * ratio + LOSS_SDS * sd)
+	if (!loses_all && (double)lost > offered * ratio + LOSS_SDS * sd)
 		lost = (uint64_t)(offered * ratio);
 	f->path_losses += lost;
-	if (lh_plan_may_drop(plan, from, to) || lh_plan_has_cross(plan, from, to))
+	if (lh_plan_may_ever_drop(plan, from, to) || lh_plan_has_cross(plan, from, to))
 		f->path_drops += c->dropped_packets - lost;
 	else
 		f->qdisc_drops += c->dropped_packets - lost;

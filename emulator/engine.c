@@ -11,6 +11,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "emulator/capture.h"
 #include "emulator/cgroup.h"
 #include "emulator/cross.h"
 #include "emulator/detach.h"
@@ -91,6 +92,13 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 		}
 	memcpy(e->last, e->now, n * n * sizeof(*e->last));
 	return ferror(e->counters) ? lh_fail(err, LH_ESYS, errno, "write counters.csv") : n_moved;
+}
+
+int lh_engine_begin_timeline(struct lh_engine *e, struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_engine_path(e, "timeline.csv");
+
+	return lh_timeline_begin(e->timeline, e->net, e->begin_ns, path, err);
 }
 
 static int open_counters(struct lh_engine *e, struct lh_error *err)
@@ -197,12 +205,17 @@ static json_t *site_links_to_json(struct lh_engine *e)
 
 /* Writes engine.json: the last thing of a run. */
 static int write_verdict(struct lh_engine *e, int result, const struct lh_error *why,
-			 const struct lh_net_faults *faults, struct lh_error *err)
+			 const struct lh_net_faults *faults, struct lh_capture *capture,
+			 struct lh_error *err)
 {
+	/* in this order: ending a capture takes a while, in which packets may pass */
+	json_t *site_links = site_links_to_json(e);
+	json_t *captured = lh_capture_stop(capture);
 	bool faultless = faults_are_none(faults);
 	const struct lh_fitness_spec *spec = &e->req->scenario->run.fitness;
 	lh_cleanup_free char *unfit = NULL;
 	const char *status = "done", *message = "";
+	json_t *doc;
 
 	if (result < 0) {
 		status = "failed";
@@ -220,18 +233,18 @@ static int write_verdict(struct lh_engine *e, int result, const struct lh_error 
 		message = "packets were lost that no part of the network was asked to lose: see "
 			  "unexplained";
 	}
-	return lh_engine_write_json(
-		e, "engine.json",
-		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o*, s:o, s:o, s:o, s:o}",
-			  "format", "longhaul-engine/1", "status", status, "message", message,
-			  "exit_status", lh_error_exit_status(why), "begin_ns",
-			  (json_int_t)e->begin_ns, "end_ns", (json_int_t)e->end_ns, "pinned",
-			  e->net ? lh_net_pinned(e->net) : NULL, "fitness",
-			  lh_fitness_to_json(&e->fitness, spec), "explained",
-			  explained_to_json(faults), "unexplained", faults_to_json(faults),
-			  "site_links", site_links_to_json(e), "cross_traffic",
-			  lh_cross_to_json(e->cross)),
-		err);
+	doc = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:O?, s:o*, s:o, s:o, s:o, s:o, s:o*}",
+			"format", "longhaul-engine/1", "status", status, "message", message,
+			"exit_status", lh_error_exit_status(why), "begin_ns",
+			(json_int_t)e->begin_ns, "end_ns", (json_int_t)e->end_ns, "pinned",
+			e->net ? lh_net_pinned(e->net) : NULL, "fitness",
+			lh_fitness_to_json(&e->fitness, spec), "explained",
+			explained_to_json(faults), "unexplained", faults_to_json(faults),
+			"site_links", site_links, "cross_traffic", lh_cross_to_json(e->cross),
+			"capture", captured);
+	if (e->req->scenario->run.charge_cpu)
+		json_object_set_new(doc, "charges_cpu", json_true());
+	return lh_engine_write_json(e, "engine.json", doc, err);
 }
 
 static void engine_done(struct lh_engine *e)
@@ -239,12 +252,21 @@ static void engine_done(struct lh_engine *e)
 	if (e->counters)
 		fclose(e->counters);
 	lh_links_done(&e->links);
+	lh_timeline_free(e->timeline);
 	lh_cross_free(e->cross);
 	lh_net_close(e->net);
 	lh_wan_stop(e->wan);
 	lh_plan_free(e->plan);
 	free(e->last);
 	free(e->now);
+}
+
+/* In virtual time each reading of the clock moves it. What runs begins at a whole second all the
+ * same, so that probes and captures do not shift what comes after them. */
+static void wait_for_whole_second(const struct lh_engine *e)
+{
+	if (e->req->scenario->run.clock == LH_CLOCK_VIRTUAL)
+		lh_sleep_until((lh_now_ns() / LH_NS_PER_S + 1) * LH_NS_PER_S);
 }
 
 void lh_engine_clear_stale(void)
@@ -282,12 +304,15 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 {
 	struct lh_engine e = {.req = request};
 	struct lh_net_faults faults = {0};
+	struct lh_capture *capture = NULL;
 	struct lh_error why = {0};
 	int r, written;
 
 	signal(SIGPIPE, SIG_IGN);
 	lh_children_prepare();
 	r = lh_plan_build(request->scenario, &e.plan, &why);
+	if (r == 0 && !request->verifies)
+		r = lh_timeline_new(e.plan, &e.timeline, &why);
 	if (r == 0)
 		r = lh_engine_write_json(&e, "network.json", lh_plan_to_json(e.plan), &why);
 	if (r == 0)
@@ -302,6 +327,10 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 		r = probe(&e, &why);
 	if (r == 0 && !request->verifies)
 		r = open_counters(&e, &why);
+	if (r == 0 && !request->verifies)
+		r = lh_capture_start(e.net, e.plan, request->run_dir, &capture, &why);
+	if (r == 0)
+		wait_for_whole_second(&e);
 	e.begin_ns = e.end_ns = lh_now_ns();
 	if (r == 0 && !request->verifies && !e.cross)
 		r = lh_cross_start(e.net, e.plan, &e.cross, &why);
@@ -315,7 +344,7 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 		r = lh_net_read_faults(e.net, &faults, &why);
 	lh_fitness_judge(&e.fitness, &request->scenario->run.fitness,
 			 request->verifies ? lh_fitness_plan_bps(e.plan) : e.peak_bps);
-	written = write_verdict(&e, r, &why, &faults, err);
+	written = write_verdict(&e, r, &why, &faults, capture, err);
 	engine_done(&e);
 	return written;
 }

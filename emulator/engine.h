@@ -21,6 +21,7 @@ struct lh_engine_request {
 	const char *trainer_path; /* absolute: longhaul-trainer; not needed with a command */
 	bool owns_kernel;	  /* the kernel is ours alone: the guest's */
 	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
+	int link_fd; /* of the command's terminal, where it has one; see terminal.h */
 	const char *heartbeat_path;	  /* grows by a byte every second of a command; or NULL */
 	bool verifies;			  /* proves the network (verify.h), runs nothing in it */
 	size_t verify_sample;		  /* how many pairs of nodes; 0: all */

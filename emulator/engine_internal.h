@@ -10,6 +10,7 @@
 #include "emulator/network.h"
 #include "emulator/probe.h"
 #include "emulator/probe_internal.h"
+#include "emulator/timeline.h"
 
 enum { LH_SAMPLE_NS = LH_NS_PER_S };
 
@@ -26,6 +27,7 @@ struct lh_engine {
 	double peak_bps;    /* the most that any pair of nodes had in a second */
 	int64_t sampled_ns; /* when counters were read last */
 	struct lh_links links;
+	struct lh_timeline *timeline; /* NULL: nothing changes */
 	FILE *counters;
 	struct lh_net_counter *last; /* what was written last, per pair */
 	struct lh_net_counter *now;
@@ -43,6 +45,9 @@ int lh_engine_write_json(const struct lh_engine *e, const char *name, json_t *va
 /* Appends the counters that moved since the last time to counters.csv. Returns how many have,
  * or an error. */
 int lh_engine_sample(struct lh_engine *e, struct lh_error *err);
+
+/* Begins the timeline, with begin_ns as its time 0. */
+int lh_engine_begin_timeline(struct lh_engine *e, struct lh_error *err);
 
 /* One trainer in every node, until all have ended. LH_ERUN where one fails. */
 int lh_run_trainers(struct lh_engine *e, struct lh_error *err);

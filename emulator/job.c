@@ -3,7 +3,9 @@
 #include "emulator/engine.h"
 #include "emulator/plan.h"
 
-enum { TRAINER_PORT = 29500, START_TIMEOUT_FLOOR_S = 30 };
+enum { TRAINER_PORT = 29500, START_TIMEOUT_FLOOR_S = 30, OUTAGE_FACTOR = 3 };
+
+static const int64_t PATIENCE_MAX_NS = INT64_C(3600000000000); /* what a trainer's job may say */
 
 static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 {
@@ -23,8 +25,13 @@ static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 
 int64_t lh_start_timeout_ns(const struct lh_plan *plan)
 {
-	/* several round trips to connect and greet */
-	return START_TIMEOUT_FLOOR_S * INT64_C(1000000000) + 4 * lh_plan_longest_rtt_ns(plan);
+	/* several round trips to connect and greet. TCP tries again after as long as it has waited:
+	 * after an outage that may be as long again */
+	int64_t patience_ns = START_TIMEOUT_FLOOR_S * INT64_C(1000000000) +
+			      4 * lh_plan_longest_rtt_ns(plan) +
+			      OUTAGE_FACTOR * lh_plan_longest_outage_ns(plan);
+
+	return patience_ns > PATIENCE_MAX_NS ? PATIENCE_MAX_NS : patience_ns;
 }
 
 json_t *lh_trainer_job(const struct lh_plan *plan)

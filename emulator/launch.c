@@ -23,6 +23,7 @@ void lh_children_prepare(void)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGALRM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -93,6 +94,7 @@ size_t lh_children_wait(struct lh_child *children, size_t n, int64_t until_ns)
 	timeout = (struct timespec){left / LH_NS_PER_S, left % LH_NS_PER_S};
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGALRM);
 	(void)sigtimedwait(&set, NULL, &timeout);
 	return reap(children, n);
 }

@@ -42,7 +42,9 @@ static int build(struct lh_net *net, struct lh_error *err)
 		r = open_programs(net, err);
 	if (r == 0)
 		r = lh_nl_open(&net->home, err);
-	return r < 0 ? r : lh_net_build(net, err);
+	if (r == 0)
+		r = lh_net_build(net, err);
+	return r < 0 || net->part == LH_NET_NODES ? r : lh_net_open_wake(net, err);
 }
 
 int lh_net_shape(struct lh_net *net, struct lh_error *err)
@@ -106,6 +108,7 @@ int lh_net_open(const struct lh_plan *plan, const struct lh_net_options *options
 			       .part = options->part,
 			       .wan = options->wan,
 			       .home_ns_fd = -1,
+			       .wake_fd = -1,
 			       .bpf = LH_BPF_NONE};
 	r = alloc(net, err);
 	if (r == 0) {
@@ -140,6 +143,7 @@ void lh_net_close(struct lh_net *net)
 		close_fd(net->node_ns_fds[i]);
 	lh_nl_close(net->home);
 	close_fd(net->home_ns_fd);
+	close_fd(net->wake_fd);
 	lh_bpf_close(&net->bpf);
 	lh_cgroup_leave(net->cgroup);
 	free(net->routers);

@@ -44,6 +44,21 @@ int lh_net_shape(struct lh_net *net, struct lh_error *err);
 int lh_net_enter(const struct lh_net *net, size_t node, struct lh_error *err);
 int lh_net_leave(const struct lh_net *net, struct lh_error *err);
 
+/* A pair of nodes, and what it is to have from now on. */
+struct lh_net_change {
+	size_t from;
+	size_t to;
+	const struct lh_plan_path *path; /* as lh_plan_change_path makes it */
+	bool is_faster;			 /* than what it has now */
+};
+
+/*
+ * Changes paths in place, all together: what is under way or waits stays, in its order. Reads back
+ * and compares. LH_ESYS.
+ */
+int lh_net_change_paths(struct lh_net *net, const struct lh_net_change *changes, size_t n,
+			struct lh_error *err);
+
 /* What the queues of one directed pair of nodes have passed on since the network began. */
 struct lh_net_counter {
 	uint64_t wire_bytes;

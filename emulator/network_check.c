@@ -2,11 +2,16 @@
 /* What the kernel holds against what was asked for. See network_internal.h. */
 #include <inttypes.h>
 #include <linux/pkt_sched.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
+
+enum { TICK_NS = 64 };
+
+static const int64_t BURST_MAX_NS = UINT32_MAX; /* that the kernel tells */
 
 struct read_back {
 	struct lh_net *net;
@@ -20,9 +25,8 @@ struct read_back {
 };
 
 static int compare_randomness(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from,
-			      size_t to, struct lh_error *err)
+			      size_t to, const struct lh_plan_path *p, struct lh_error *err)
 {
-	const struct lh_plan_path *p = lh_plan_path_at(net->plan, from, to);
 	const struct lh_plan_chances *held = &s->chances, *asked = &p->chances;
 
 	/* before Linux 6.6 the kernel takes a seed and forgets it: it does not say one then */
@@ -43,34 +47,44 @@ static int compare_randomness(const struct lh_net *net, const struct lh_qdisc_st
 		       asked->duplicate, asked->corrupt, asked->reorder, p->seed);
 }
 
-static int compare_netem(const struct read_back *rb, const struct lh_qdisc_state *s, size_t from,
-			 size_t to, struct lh_error *err)
+int lh_net_compare_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from,
+			 size_t to, const struct lh_plan_path *p, struct lh_error *err)
 {
-	const struct lh_plan *plan = rb->net->plan;
-	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+	const struct lh_plan *plan = net->plan;
+	int64_t rate = lh_rate_to_kernel(lh_plan_netem_bps(p));
 
 	if (s->delay_ns == p->delay_ns && s->jitter_ns == (p->jitter ? p->jitter->sigma_ns : 0) &&
-	    s->limit == p->limit_pkts && s->rate_bytes_per_s == lh_rate_to_kernel(p->bandwidth_bps))
-		return compare_randomness(rb->net, s, from, to, err);
+	    s->limit == p->limit_pkts && s->rate_bytes_per_s == rate)
+		return compare_randomness(net, s, from, to, p, err);
 	return lh_fail(err, LH_ESYS, 0,
 		       "netem from %s to %s holds %" PRId64 " ns, %" PRId64 " B/s, %" PRIu32
 		       " packets; asked for %" PRId64 ", %" PRId64 ", %" PRIu32,
 		       plan->nodes[from].name, plan->nodes[to].name, s->delay_ns,
-		       s->rate_bytes_per_s, s->limit, p->delay_ns,
-		       lh_rate_to_kernel(p->bandwidth_bps), p->limit_pkts);
+		       s->rate_bytes_per_s, s->limit, p->delay_ns, rate, p->limit_pkts);
 }
 
-static int compare_bottleneck(const struct lh_qdisc_state *s, const struct lh_plan_bottleneck *b,
-			      struct lh_error *err)
+/* Whether a tbf has a burst, which the kernel tells as time at its rate. */
+static bool has_burst(const struct lh_qdisc_state *s, uint32_t bytes)
 {
-	if (s->rate_bytes_per_s == lh_rate_to_kernel(b->bandwidth_bps) &&
-	    s->limit == b->limit_bytes)
+	double asked_ns = (double)bytes / (double)s->rate_bytes_per_s * 1e9;
+
+	return fabs((double)s->burst_ns - asked_ns) <= TICK_NS + asked_ns / 1000 ||
+	       asked_ns >= (double)BURST_MAX_NS;
+}
+
+int lh_net_compare_stage(const struct lh_qdisc_state *s, const struct lh_plan_bottleneck *b,
+			 struct lh_error *err)
+{
+	int64_t rate = lh_rate_to_kernel(b->bandwidth_bps);
+
+	if (s->rate_bytes_per_s == rate && s->limit == b->limit_bytes &&
+	    has_burst(s, b->burst_bytes))
 		return 0;
 	return lh_fail(err, LH_ESYS, 0,
-		       "a bottleneck holds %" PRId64 " B/s and %" PRIu32
-		       " bytes; asked for %" PRId64 ", %" PRIu32,
-		       s->rate_bytes_per_s, s->limit, lh_rate_to_kernel(b->bandwidth_bps),
-		       b->limit_bytes);
+		       "a bottleneck holds %" PRId64 " B/s, %" PRIu32 " bytes, a burst of %" PRId64
+		       " ns; asked for %" PRId64 ", %" PRIu32 ", %" PRIu32 " bytes",
+		       s->rate_bytes_per_s, s->limit, s->burst_ns, rate, b->limit_bytes,
+		       b->burst_bytes);
 }
 
 static int compare_aqm(const struct lh_qdisc_state *s, const struct lh_plan_bottleneck *b,
@@ -132,11 +146,12 @@ static int compare_qdisc(const struct lh_qdisc_state *s, void *context, struct l
 
 	if (lh_net_pair_of_netem(rb->net, s, rb->router, &from, &to)) {
 		rb->n_netem++;
-		return compare_netem(rb, s, from, to, err);
+		return lh_net_compare_netem(rb->net, s, from, to,
+					    lh_plan_path_at(rb->net->plan, from, to), err);
 	}
 	if (strcmp(s->kind, "tbf") == 0 && (b = bottleneck_at(rb, s->ifindex, s->handle))) {
 		rb->n_bottlenecks++;
-		return compare_bottleneck(s, b, err);
+		return lh_net_compare_stage(s, b, err);
 	}
 	if ((strcmp(s->kind, "codel") == 0 || strcmp(s->kind, "fq_codel") == 0) &&
 	    (b = bottleneck_at(rb, s->ifindex, s->parent & TC_H_MAJ_MASK))) {
@@ -162,10 +177,11 @@ static int compare_class(const struct lh_class_state *s, void *context, struct l
 static int read_back_classes(struct read_back *rb, const struct lh_device *d, int64_t rate_bps,
 			     struct lh_error *err)
 {
-	size_t n = rb->net->plan->n_nodes;
+	bool wakes = d == &rb->net->stages[rb->node] && lh_net_varies_to(rb->net->plan, rb->node);
+	size_t n = rb->net->plan->n_nodes + wakes;
 	int r;
 
-	if (!d->ifindex || n < 2)
+	if (!d->ifindex || rb->net->plan->n_nodes < 2)
 		return 0;
 	rb->n_seen = 0;
 	rb->ceil = lh_rate_to_kernel(rate_bps);

@@ -49,6 +49,7 @@ struct lh_net {
 	struct lh_device *stages; /* and where it waits at bottlenecks before */
 	struct lh_device *ups;	  /* out of access i */
 	struct lh_device *downs;  /* into access i */
+	int wake_fd; /* a packet socket into the router of the stages; -1: no path varies */
 	struct lh_bpf bpf;
 	char *cgroup; /* folder; see cgroup.h */
 	json_t *pinned;
@@ -73,6 +74,19 @@ bool lh_net_pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state 
 			  size_t *ret_from, size_t *ret_to);
 bool lh_net_pair_of_stage(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
 			  size_t *ret_from, size_t *ret_to);
+
+/* Whether a path to a node varies, so that its stage has a class that wakes it. */
+bool lh_net_varies_to(const struct lh_plan *plan, size_t to);
+
+/* Opens wake_fd where a path varies. On return the calling thread is in some namespace. */
+int lh_net_open_wake(struct lh_net *net, struct lh_error *err);
+
+/* Compares a netem, or the tbf of a bottleneck, with what the path of a pair has; LH_ESYS where
+ * it differs. */
+int lh_net_compare_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t from,
+			 size_t to, const struct lh_plan_path *path, struct lh_error *err);
+int lh_net_compare_stage(const struct lh_qdisc_state *s, const struct lh_plan_bottleneck *b,
+			 struct lh_error *err);
 
 /* Enters the namespace of a router with the calling thread. */
 int lh_net_enter_router(const struct lh_net *net, size_t router, struct lh_error *err);

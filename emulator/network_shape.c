@@ -115,16 +115,19 @@ static int shape_stage(struct lh_net *net, size_t i, struct lh_error *err)
 	int r = lh_htb_add(nl, d->ifindex, LH_UNLIMITED_BPS, UNLIMITED_BURST_BYTES, err);
 
 	for (size_t from = 0; from < net->plan->n_nodes && r == 0; from++) {
-		const struct lh_plan_bottleneck *b =
-			&lh_plan_path_at(net->plan, from, i)->bottleneck;
+		const struct lh_plan_path *p = lh_plan_path_at(net->plan, from, i);
+		const struct lh_plan_bottleneck *b = &p->bottleneck;
 
 		if (from == i)
 			continue;
 		r = lh_htb_class_add(nl, d->ifindex, (unsigned)from, share, LH_UNLIMITED_BPS,
 				     UNLIMITED_BURST_BYTES, err);
 		if (r == 0 && b->bandwidth_bps)
-			r = lh_stage_add(nl, d->ifindex, (unsigned)from, b, frame, err);
+			r = lh_stage_add(nl, d->ifindex, (unsigned)from, b,
+					 p->varies ? p->uncut_bytes : frame, err);
 	}
+	if (r == 0 && lh_net_varies_to(net->plan, i))
+		r = lh_wake_class_add(nl, d->ifindex, LH_UNLIMITED_BPS, err);
 	return r < 0 ? r : sort_senders(net, d, &none, err);
 }
 

@@ -11,7 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MESSAGE_BYTES = 16384, RECEIVE_BYTES = 65536, BUFFER_BYTES = 4 << 20 };
+enum {
+	MESSAGE_BYTES = 16384,
+	RECEIVE_BYTES = 65536,
+	BUFFER_BYTES = 4 << 20,
+	BATCH_BYTES = 16384, /* what is said about it fits into the least receive buffer */
+};
 
 struct lh_nl {
 	struct nl_sock *sock;
@@ -172,4 +177,83 @@ int lh_nl_dump(struct lh_nl *nl, struct nl_msg *msg, const char *what,
 		nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_DUMP | NLM_F_REQUEST;
 	r = send_message(nl, msg, what, &seq, err);
 	return r < 0 ? r : read_answers(nl, seq, what, each, context, err);
+}
+
+/* Puts messages that one call can send into one buffer; how many, and their sequence numbers. */
+static size_t gather(struct lh_nl *nl, struct nl_msg **messages, size_t n, char *buffer,
+		     size_t *ret_bytes, uint32_t *ret_last_seq)
+{
+	size_t i = 0;
+
+	*ret_bytes = 0;
+	for (; i < n; i++) {
+		struct nlmsghdr *h = nlmsg_hdr(messages[i]);
+
+		if (*ret_bytes + NLMSG_ALIGN(h->nlmsg_len) > BATCH_BYTES)
+			break;
+		nl_complete_msg(nl->sock, messages[i]);
+		/* refusals come without being asked for */
+		h->nlmsg_flags = (uint16_t)((h->nlmsg_flags | NLM_F_REQUEST) & ~NLM_F_ACK);
+		memcpy(buffer + *ret_bytes, h, h->nlmsg_len);
+		*ret_bytes += NLMSG_ALIGN(h->nlmsg_len);
+		*ret_last_seq = h->nlmsg_seq;
+	}
+	if (i > 0)
+		((struct nlmsghdr *)(buffer + *ret_bytes -
+				     NLMSG_ALIGN(nlmsg_hdr(messages[i - 1])->nlmsg_len)))
+			->nlmsg_flags |= NLM_F_ACK;
+	return i;
+}
+
+/* Reads what the kernel says until it acknowledges the last message; the first refusal stays. */
+static int read_batch(struct lh_nl *nl, uint32_t last_seq, const char *what,
+		      int (*each)(const struct nlmsghdr *, void *, struct lh_error *),
+		      void *context, struct lh_error *err)
+{
+	int result = 0;
+
+	for (;;) {
+		ssize_t n = receive(nl, what, err);
+		int left = (int)n;
+
+		if (n < 0)
+			return (int)n;
+		for (struct nlmsghdr *h = (void *)nl->buffer; nlmsg_ok(h, left);
+		     h = nlmsg_next(h, &left)) {
+			const struct nlmsgerr *e = nlmsg_data(h);
+
+			if (h->nlmsg_type != NLMSG_ERROR) {
+				if (result == 0)
+					result = each(h, context, err);
+				continue;
+			}
+			if (e->error && result == 0)
+				result = fail_from_kernel(h, what, err);
+			if (h->nlmsg_seq == last_seq)
+				return result;
+		}
+	}
+}
+
+int lh_nl_batch(struct lh_nl *nl, struct nl_msg **messages, size_t n, const char *what,
+		int (*each)(const struct nlmsghdr *answer, void *context, struct lh_error *err),
+		void *context, struct lh_error *err)
+{
+	char *buffer = malloc(BATCH_BYTES);
+	int r = buffer ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "%s", what);
+
+	for (size_t done = 0, some; done < n && r == 0; done += some) {
+		size_t bytes;
+		uint32_t last_seq = 0;
+
+		some = gather(nl, messages + done, n - done, buffer, &bytes, &last_seq);
+		if (send(nl_socket_get_fd(nl->sock), buffer, bytes, 0) < 0)
+			r = lh_fail(err, LH_ESYS, errno, "%s", what);
+		else
+			r = read_batch(nl, last_seq, what, each, context, err);
+	}
+	for (size_t i = 0; i < n; i++)
+		nlmsg_free(messages[i]);
+	free(buffer);
+	return r;
 }

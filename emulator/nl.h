@@ -23,6 +23,15 @@ void lh_nl_close(struct lh_nl *nl);
  */
 int lh_nl_request(struct lh_nl *nl, struct nl_msg *msg, const char *what, struct lh_error *err);
 
+/*
+ * Sends n messages at once (and frees them), so that the kernel takes them one after the other,
+ * and calls each for whatever it says of them (with NLM_F_ECHO). The first that it refuses fails
+ * the call; the others hold.
+ */
+int lh_nl_batch(struct lh_nl *nl, struct nl_msg **messages, size_t n, const char *what,
+		int (*each)(const struct nlmsghdr *answer, void *context, struct lh_error *err),
+		void *context, struct lh_error *err);
+
 /* Sends a dump request (msg is freed) and calls each for every answer; a negative result of
  * each ends the dump and is returned. */
 int lh_nl_dump(struct lh_nl *nl, struct nl_msg *msg, const char *what,

@@ -44,9 +44,13 @@ int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan)
 	int64_t longest = 0;
 
 	for (size_t i = 0; i < plan->n_nodes; i++)
-		for (size_t j = 0; j < i; j++)
-			if (lh_plan_rtt_ns(plan, i, j) > longest)
-				longest = lh_plan_rtt_ns(plan, i, j);
+		for (size_t j = 0; j < i; j++) {
+			int64_t rtt = lh_plan_longest_delay_ns(lh_plan_path_at(plan, i, j)) +
+				      lh_plan_longest_delay_ns(lh_plan_path_at(plan, j, i));
+
+			if (rtt > longest)
+				longest = rtt;
+		}
 	return longest;
 }
 
@@ -78,7 +82,7 @@ static uint32_t chance_of(double ratio)
  * passes, and the state may change after each. The bad state lasts 1/r packets, the good one
  * 1/p, so that p / (p + r) of all are lost.
  */
-static struct lh_plan_chances chances_of(const struct lh_path_spec *spec)
+struct lh_plan_chances lh_plan_chances_of(const struct lh_path_spec *spec)
 {
 	struct lh_plan_chances c = {
 		.duplicate = chance_of(spec->duplicate_ratio),
@@ -123,8 +127,9 @@ static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 	p->delay_ns = spec->n_between ? (spec->rtt_ns + (from < to)) / 2 : spec->delay_ns;
 	p->bandwidth_bps = spec->bandwidth_bps;
 	p->jitter = plan->jitter[spec - net->paths];
-	p->chances = chances_of(spec);
-	if (p->jitter || lh_plan_is_rough(p))
+	p->chances = lh_plan_chances_of(spec);
+	lh_plan_add_track(plan, from, to, p);
+	if (p->jitter || p->late_table || lh_plan_is_rough(p) || lh_plan_is_rough_later(p))
 		p->seed = seed_of(plan, from, to);
 	if (window > 0) {
 		int64_t segments = window / plan->segment_bytes;
@@ -230,6 +235,8 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 	if (!plan->nodes || !plan->paths || !plan->jitter)
 		goto oom;
 	r = plan_jitter(plan, err);
+	if (r == 0)
+		r = lh_plan_tracks(plan, err);
 	if (r < 0) {
 		lh_plan_free(plan);
 		return r;
@@ -264,6 +271,7 @@ void lh_plan_free(struct lh_plan *plan)
 	for (size_t i = 0; plan->jitter && i < plan->scenario->network.n_paths; i++)
 		free(plan->jitter[i]);
 	free(plan->jitter);
+	lh_plan_tracks_done(plan);
 	free(plan->accesses);
 	free(plan->nodes);
 	free(plan->paths);

@@ -21,12 +21,14 @@
 #include "core/error.h"
 #include "scenarios/jitter.h"
 #include "scenarios/scenario.h"
+#include "scenarios/timeline.h"
 
 enum {
 	LH_ETHERNET_HEADER_BYTES = 14,
 	LH_TCP_HEADERS_BYTES = 52, /* IPv4 20, TCP 20, timestamps 12 */
 	LH_PURE_ACK_BYTES = LH_ETHERNET_HEADER_BYTES + LH_TCP_HEADERS_BYTES,
 	LH_MTU_COARSE_BYTES = 32000,
+	LH_SUPER_PACKET_BYTES = 80000, /* at most, with the headers of its parts */
 };
 
 /* Linux's longest retransmission time-out: above this round-trip time TCP always repeats itself. */
@@ -65,6 +67,14 @@ struct lh_plan_path {
 	int64_t queue_ns;
 	uint32_t limit_pkts;	 /* of netem: what is in flight plus the queue */
 	uint32_t clamp_segments; /* congestion window's upper bound; 0: none */
+
+	/* what changes in time */
+	const struct lh_track *track;		  /* NULL: nothing does */
+	const struct lh_path_extremes *extremes;  /* over all time; NULL as track */
+	const struct lh_jitter_table *late_table; /* of the largest deviation that events give */
+	bool varies;	      /* rate, queue or delay: the bottleneck stands by itself */
+	bool catches_up;      /* netem keeps the order, but no rate of its own */
+	uint32_t uncut_bytes; /* of super-packets, where the path varies: longer ones are cut */
 };
 
 /*
@@ -98,7 +108,10 @@ struct lh_plan {
 	size_t n_accesses;
 	bool uses_ecn;
 	struct lh_jitter_table **jitter; /* by path of the scenario's network; NULL: none */
-	struct lh_plan_path *paths;	 /* [from * n_nodes + to] */
+	struct lh_jitter_table **late;	 /* the same of the largest deviations that events give */
+	struct lh_track *tracks; /* [from site * n_sites + to site]; NULL: nothing changes */
+	struct lh_path_extremes *extremes;
+	struct lh_plan_path *paths; /* [from * n_nodes + to] */
 	uint32_t mtu_bytes;
 	uint32_t segment_bytes; /* TCP payload of a full packet */
 	uint32_t initial_window_segments;
@@ -133,7 +146,7 @@ uint32_t lh_plan_room_pkts(const struct lh_plan *plan, size_t from, size_t to);
  * their sites share; bit/s. */
 int64_t lh_plan_slowest_bps(const struct lh_plan *plan, size_t from, size_t to);
 
-/* The longest round-trip time between any two nodes, in ns. */
+/* The longest round-trip time between any two nodes at any time, in ns. */
 int64_t lh_plan_longest_rtt_ns(const struct lh_plan *plan);
 
 /*
@@ -157,6 +170,30 @@ bool lh_plan_is_rough(const struct lh_plan_path *path);
 
 /* Whether a path's delay varies so much that TCP may take a late packet for a lost one. */
 bool lh_plan_may_mislead(const struct lh_plan *plan, size_t from, size_t to);
+
+/*
+ * What a pair of nodes has where its path and the one back have been changed: *ret is the plan's
+ * own with all that depends on the changes computed anew. jitter: the table of the changed
+ * deviation, where there sets one (NULL: no jitter); it must outlive *ret.
+ */
+void lh_plan_change_path(const struct lh_plan *plan, size_t from, size_t to,
+			 const struct lh_path_change *there, const struct lh_path_change *back,
+			 const struct lh_jitter_table *jitter, struct lh_plan_path *ret);
+
+/* bit/s that netem itself holds the packets of a path to. */
+int64_t lh_plan_netem_bps(const struct lh_plan_path *path);
+
+/* Whether TCP may repeat itself for what a path's changes do to packets at some time. */
+bool lh_plan_may_ever_repeat(const struct lh_plan *plan, size_t from, size_t to);
+
+/* Whether the path's queue may drop packets at some time. */
+bool lh_plan_may_ever_drop(const struct lh_plan *plan, size_t from, size_t to);
+
+/* The most that a path loses by chance at any time; loses_all: everything, for a while. */
+struct lh_plan_chances lh_plan_worst_chances(const struct lh_plan_path *path, bool *ret_loses_all);
+
+/* The longest stretch of time for which nothing comes through between two sites, in ns. */
+int64_t lh_plan_longest_outage_ns(const struct lh_plan *plan);
 
 /* The plan as JSON (network.json): every number that is applied. Owned by the caller. */
 json_t *lh_plan_to_json(const struct lh_plan *plan);

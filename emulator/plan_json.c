@@ -137,6 +137,8 @@ static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
 
 	if (p->bottleneck.bandwidth_bps)
 		json_object_set_new(path, "bottleneck", bottleneck_to_json(&p->bottleneck));
+	if (p->varies)
+		json_object_set_new(path, "uncut_bytes", json_integer(p->uncut_bytes));
 	add_cross(path, &p->spec->cross);
 	add_randomness(path, p);
 	return path;

@@ -93,8 +93,7 @@ int64_t lh_plan_slowest_from_bps(const struct lh_plan *plan, size_t from)
 	return slowest;
 }
 
-/* Bytes that one stream can have under way at most. */
-static double window_bytes(const struct lh_plan *plan, size_t from, size_t to)
+double lh_plan_window_bytes(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 
@@ -114,7 +113,7 @@ static int64_t patience_ns(const struct lh_queue_spec *queue, int64_t queue_ns)
 static bool fills(const struct lh_plan *plan, size_t from, size_t to, int64_t rate_bps,
 		  int64_t waiting_ns)
 {
-	return window_bytes(plan, from, to) >
+	return lh_plan_window_bytes(plan, from, to) >
 	       lh_plan_bytes_in(rate_bps, lh_plan_rtt_ns(plan, from, to) + waiting_ns);
 }
 
@@ -202,23 +201,22 @@ int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
 	return (int64_t)link;
 }
 
-/* A queue's length in ns at a rate. */
-static int64_t queue_ns_of(const struct lh_plan *plan, const struct lh_queue_spec *queue,
-			   int64_t rate_bps, int64_t rtt_ns)
+int64_t lh_plan_queue_ns(const struct lh_plan *plan, const struct lh_queue_size *size,
+			 int64_t rate_bps, int64_t rtt_ns)
 {
 	double bytes;
 
-	switch (queue->size.unit) {
+	switch (size->unit) {
 	case LH_QUEUE_BYTES:
-		bytes = (double)queue->size.amount;
+		bytes = (double)size->amount;
 		break;
 	case LH_QUEUE_PACKETS:
-		bytes = (double)queue->size.amount * wire_bytes(plan);
+		bytes = (double)size->amount * wire_bytes(plan);
 		break;
 	case LH_QUEUE_BDP:
-		return (int64_t)((double)queue->size.amount / 1000 * (double)rtt_ns);
+		return (int64_t)((double)size->amount / 1000 * (double)rtt_ns);
 	default:
-		return queue->size.amount;
+		return size->amount;
 	}
 	bytes = bytes * 8 / (double)rate_bps * NS_PER_S;
 	return bytes >= (double)QUEUE_MAX_NS ? QUEUE_MAX_NS : (int64_t)bytes;
@@ -258,7 +256,8 @@ static bool wants_bottleneck(const struct lh_plan *plan, size_t from, size_t to)
 	const struct lh_queue_spec *queue = &lh_plan_path_at(plan, from, to)->spec->queue;
 	const struct lh_plan_access *access = plan->nodes[from].access;
 
-	return (queue->discipline != LH_DROP_TAIL || queue->size.unit == LH_QUEUE_BYTES) &&
+	return (queue->discipline != LH_DROP_TAIL || queue->size.unit == LH_QUEUE_BYTES ||
+		lh_plan_path_at(plan, from, to)->varies) &&
 	       !(is_inside_site(plan, from, to) && access && access->site);
 }
 
@@ -267,13 +266,12 @@ static double packets_in_flight(const struct lh_plan *plan, size_t from, size_t 
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
 	double wire = wire_bytes(plan);
-	double full = lh_plan_bytes_in(p->bandwidth_bps, p->delay_ns) / wire;
+	int64_t delay_ns = lh_plan_longest_delay_ns(p);
+	double full = lh_plan_bytes_in(p->bandwidth_bps, delay_ns) / wire;
 	/* acknowledgements are short: more of them than of full packets may be on the way */
-	double acks =
-		lh_plan_bytes_in(lh_plan_path_at(plan, to, from)->bandwidth_bps, p->delay_ns) /
-		wire / SEGMENTS_PER_ACK;
-	double late =
-		p->jitter ? lh_plan_bytes_in(p->bandwidth_bps, p->jitter->highest_ns) / wire : 0;
+	double acks = lh_plan_bytes_in(lh_plan_path_at(plan, to, from)->bandwidth_bps, delay_ns) /
+		      wire / SEGMENTS_PER_ACK;
+	double late = lh_plan_bytes_in(p->bandwidth_bps, lh_plan_latest_ns(p)) / wire;
 
 	return (acks > full ? acks : full) + late;
 }
@@ -286,18 +284,23 @@ static void plan_path_queue(struct lh_plan *plan, size_t from, size_t to)
 	double in_flight = packets_in_flight(plan, from, to);
 	double waiting;
 
-	p->queue_ns = queue_ns_of(plan, queue, p->bandwidth_bps, lh_plan_rtt_ns(plan, from, to));
+	p->queue_ns = lh_plan_queue_ns(plan, &queue->size, p->bandwidth_bps,
+				       lh_plan_rtt_ns(plan, from, to));
 	waiting = lh_plan_bytes_in(p->bandwidth_bps, p->queue_ns) / wire_bytes(plan);
 	if (wants_bottleneck(plan, from, to)) {
 		p->bottleneck = bottleneck_of(plan, queue, p->bandwidth_bps, p->queue_ns);
 		leave_to_netem(plan, &p->bottleneck);
 		p->limit_pkts = lh_plan_u32(ceil(in_flight) + LIMIT_FLOOR_PKTS);
 		plan->uses_ecn |= queue->ecn;
+		if (p->varies)
+			lh_plan_adapt_bottleneck(plan, from, to, p, p->bandwidth_bps);
 		return;
 	}
+	p->varies = false;
 	p->splits_segments = queue->size.unit == LH_QUEUE_BYTES ||
 			     queue->size.unit == LH_QUEUE_PACKETS || lh_plan_is_rough(p) ||
-			     lh_plan_has_cross(plan, from, to) || lh_plan_may_drop(plan, from, to);
+			     lh_plan_is_rough_later(p) || lh_plan_has_cross(plan, from, to) ||
+			     lh_plan_may_drop(plan, from, to);
 	p->limit_pkts = lh_plan_u32(ceil(in_flight + waiting) +
 				    (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
 }
@@ -328,7 +331,7 @@ static void plan_site_link(struct lh_plan *plan, const struct lh_site_link *link
 	if (link->bandwidth_bps <= 0)
 		return;
 	*ret = bottleneck_of(plan, &link->queue, link->bandwidth_bps,
-			     queue_ns_of(plan, &link->queue, link->bandwidth_bps, 0));
+			     lh_plan_queue_ns(plan, &link->queue.size, link->bandwidth_bps, 0));
 	plan->uses_ecn |= link->queue.ecn;
 }
 

@@ -84,7 +84,7 @@ static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_
 		      struct lh_error *err)
 {
 	size_t n = plan->n_nodes;
-	bool is_virtual = plan->scenario->run.clock == LH_CLOCK_VIRTUAL;
+	bool is_virtual = lh_run_is_exact(&plan->scenario->run);
 	lh_cleanup_free int64_t *rtts = calloc(n * n, sizeof(*rtts));
 	int r = rtts ? lh_probe_rtts(net, plan, rtts, err)
 		     : lh_fail(err, LH_ESYS, ENOMEM, "probe round trips");

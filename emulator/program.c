@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/cleanup.h"
+#include "emulator/doors.h"
 
 enum { CANNOT_RUN = 126, NOT_FOUND = 127, SIGNAL_BASE = 128 };
 
@@ -30,8 +32,6 @@ static _Noreturn void give_up(int status, const char *what, const char *on)
  * links in /sys, its own shared memory. */
 static void become_host(const struct lh_program_spec *spec)
 {
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		give_up(CANNOT_RUN, "make mounts private below", "/");
 	if (sethostname(spec->host_name, strlen(spec->host_name)) < 0)
 		give_up(CANNOT_RUN, "set host name", spec->host_name);
 	if (mount(spec->hosts_path, "/etc/hosts", NULL, MS_BIND, NULL) < 0)
@@ -44,6 +44,16 @@ static void become_host(const struct lh_program_spec *spec)
 		give_up(CANNOT_RUN, "mount", "/dev/shm");
 }
 
+/* Puts the pipe for reports where the program writes them. */
+static void bind_reports(const struct lh_program_spec *spec)
+{
+	lh_cleanup_close int fd =
+		open(spec->report_path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+
+	if (fd < 0 || mount(spec->report_fifo, spec->report_path, NULL, MS_BIND, NULL) < 0)
+		give_up(CANNOT_RUN, "make the file for reports", spec->report_path);
+}
+
 static _Noreturn void become_program(const struct lh_program_spec *spec)
 {
 	sigset_t none;
@@ -52,6 +62,8 @@ static _Noreturn void become_program(const struct lh_program_spec *spec)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
 	setsid();
+	if (spec->is_terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+		give_up(CANNOT_RUN, "take", "the terminal");
 	if (chdir(spec->cwd) < 0)
 		give_up(CANNOT_RUN, "enter folder", spec->cwd);
 	environ = (char **)spec->environment;
@@ -61,8 +73,10 @@ static _Noreturn void become_program(const struct lh_program_spec *spec)
 
 /* The first process of a node: starts the program and reaps whatever is left to it. When it
  * ends, the kernel ends all others of the node. Does not return. */
-static _Noreturn void be_first(const struct lh_program_spec *spec, int *result, int go_fd)
+static _Noreturn void be_first(const struct lh_net *net, const struct lh_program_spec *spec,
+			       int *result, int go_fd)
 {
+	struct lh_error err;
 	int status;
 	pid_t program, pid;
 	char go;
@@ -71,8 +85,17 @@ static _Noreturn void be_first(const struct lh_program_spec *spec, int *result, 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (read(go_fd, &go, 1) != 1)
 		_exit(CANNOT_RUN);
-	close(go_fd);
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		give_up(CANNOT_RUN, "make mounts private below", "/");
+	if (spec->doors_folder && lh_doors_make(net, spec->doors_folder, &err) < 0) {
+		errno = err.sys;
+		give_up(CANNOT_RUN, "make ways into other nodes in", spec->doors_folder);
+	}
+	/* of ours, no end of a pipe may live on here */
+	close_range(STDERR_FILENO + 1, ~0U, 0);
 	become_host(spec);
+	if (spec->report_fifo)
+		bind_reports(spec);
 	program = fork();
 	if (program == 0)
 		become_program(spec);
@@ -114,18 +137,18 @@ static pid_t fork_host(void)
 			      NULL, NULL, NULL, 0);
 }
 
-static _Noreturn void be_child(const struct lh_program_spec *spec, const struct ends *ends,
-			       int *result)
+static _Noreturn void be_child(const struct lh_net *net, const struct lh_program_spec *spec,
+			       const struct ends *ends, int *result)
 {
-	int null_fd = open("/dev/null", O_RDONLY);
+	int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	close(ends->go[1]);
-	dup2(null_fd, STDIN_FILENO);
-	dup2(ends->out[1], STDOUT_FILENO);
-	dup2(ends->error[1], STDERR_FILENO);
+	dup2(spec->input_fd ? spec->input_fd : null_fd, STDIN_FILENO);
+	dup2(spec->is_terminal ? spec->input_fd : ends->out[1], STDOUT_FILENO);
+	dup2(spec->is_terminal ? spec->input_fd : ends->error[1], STDERR_FILENO);
 	close_pair((int *)ends->out);
 	close_pair((int *)ends->error);
-	be_first(spec, result, ends->go[0]);
+	be_first(net, spec, result, ends->go[0]);
 }
 
 int lh_program_start(const struct lh_net *net, size_t node, const struct lh_program_spec *spec,
@@ -145,7 +168,7 @@ int lh_program_start(const struct lh_net *net, size_t node, const struct lh_prog
 		*result = CANNOT_RUN << 8; /* where it is not reached */
 		pid = fork_host();
 		if (pid == 0)
-			be_child(spec, &ends, result);
+			be_child(net, spec, &ends, result);
 		if (pid < 0)
 			r = lh_fail(err, LH_ESYS, errno, "start %s", spec->argv[0]);
 		lh_net_leave(net, &ignored);

@@ -18,7 +18,12 @@ struct lh_program_spec {
 	char *const *environment; /* NAME=VALUE; ends with NULL */
 	const char *cwd;
 	const char *host_name;
-	const char *hosts_path; /* what /etc/hosts is in the node */
+	const char *hosts_path;	 /* what /etc/hosts is in the node */
+	const char *report_fifo; /* stands in the node at report_path; or NULL */
+	const char *report_path;
+	const char *doors_folder; /* ways into the other nodes are made there; NULL: none */
+	int input_fd;		  /* its standard input; 0: it is empty */
+	bool is_terminal;	  /* input_fd is a terminal, and all its standard streams */
 };
 
 struct lh_program {
@@ -29,7 +34,7 @@ struct lh_program {
 
 #define LH_PROGRAM_NONE ((struct lh_program){.out_fds = {-1, -1}})
 
-/* Starts a program in node i; its standard input is empty. */
+/* Starts a program in node i. */
 int lh_program_start(const struct lh_net *net, size_t node, const struct lh_program_spec *spec,
 		     struct lh_program *ret_program, struct lh_error *err);
 

@@ -6,6 +6,7 @@
 #include "emulator/qdisc.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
@@ -20,11 +21,13 @@ enum {
 	HTB_UNUSED_R2Q = 10,
 	ROOT_MAJOR = 1,
 	FILTER_PRIORITY = 1,
+	WAKE_BURST_BYTES = 1600,
 	NETEM_PRNG_SEED = 14, /* Linux 6.6; not in the headers of Debian 12 */
 	NS_PER_US = 1000,
 };
 
-#define SPLIT_BYTES_PER_S INT64_C(1000000000000)
+/* A rate at which even a super-packet takes no time, in whole ns. */
+#define SPLIT_BYTES_PER_S INT64_C(1000000000000000)
 #define FQ_MEMORY_BYTES UINT32_MAX /* the limit in packets is the one that counts */
 
 struct tbf {
@@ -63,9 +66,9 @@ static struct tc_ratespec ratespec_of(int64_t bytes_per_s)
 	};
 }
 
-/* A request for a qdisc, class or filter of the given kind. */
-static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t parent, uint32_t info,
-			     const char *kind)
+/* A message about a qdisc, class or filter of the given kind. */
+static struct nl_msg *tc_message(int type, int flags, int ifindex, uint32_t handle, uint32_t parent,
+				 uint32_t info, const char *kind)
 {
 	struct tcmsg header = {
 		.tcm_family = AF_UNSPEC,
@@ -74,13 +77,20 @@ static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t pa
 		.tcm_parent = parent,
 		.tcm_info = info,
 	};
-	struct nl_msg *msg = lh_nl_new(type, NLM_F_CREATE | NLM_F_EXCL, &header, sizeof(header));
+	struct nl_msg *msg = lh_nl_new(type, flags, &header, sizeof(header));
 
 	if (msg && nla_put_string(msg, TCA_KIND, kind) < 0) {
 		nlmsg_free(msg);
 		return NULL;
 	}
 	return msg;
+}
+
+/* A request for a new one. */
+static struct nl_msg *tc_new(int type, int ifindex, uint32_t handle, uint32_t parent, uint32_t info,
+			     const char *kind)
+{
+	return tc_message(type, NLM_F_CREATE | NLM_F_EXCL, ifindex, handle, parent, info, kind);
 }
 
 /* Ends the options (failed: something did not fit) and sends the message. */
@@ -99,21 +109,28 @@ static int tc_send(struct lh_nl *nl, struct nl_msg *msg, struct nlattr *options,
 	return lh_nl_request(nl, msg, text, err);
 }
 
-/* A tbf anywhere; rates in the kernel's bytes. */
-static int tbf_new(struct lh_nl *nl, int ifindex, uint32_t handle, uint32_t parent,
-		   const struct tbf *t, struct lh_error *err)
+static bool put_tbf(struct nl_msg *msg, const void *what)
 {
+	const struct tbf *t = what;
 	struct tc_tbf_qopt opt = {
 		.rate = ratespec_of(t->bytes_per_s),
 		.limit = t->limit_bytes,
 		.buffer = ticks_of(t->burst_bytes, t->bytes_per_s),
 	};
+
+	return nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) == 0 &&
+	       nla_put_u32(msg, TCA_TBF_BURST, t->burst_bytes) == 0 &&
+	       (t->bytes_per_s < UINT32_MAX ||
+		nla_put_u64(msg, TCA_TBF_RATE64, (uint64_t)t->bytes_per_s) == 0);
+}
+
+/* A tbf anywhere; rates in the kernel's bytes. */
+static int tbf_new(struct lh_nl *nl, int ifindex, uint32_t handle, uint32_t parent,
+		   const struct tbf *t, struct lh_error *err)
+{
 	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, handle, parent, 0, "tbf");
 	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
-	bool failed = !options || nla_put(msg, TCA_TBF_PARMS, sizeof(opt), &opt) < 0 ||
-		      nla_put_u32(msg, TCA_TBF_BURST, t->burst_bytes) < 0 ||
-		      (t->bytes_per_s >= UINT32_MAX &&
-		       nla_put_u64(msg, TCA_TBF_RATE64, (uint64_t)t->bytes_per_s) < 0);
+	bool failed = !options || !put_tbf(msg, t);
 
 	return tc_send(nl, msg, options, failed, "add tbf", ifindex, err);
 }
@@ -172,13 +189,13 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 }
 
 /*
- * Cuts super-packets: a tbf cuts what is longer than its burst, which here is one frame, and
- * its rate is so high that it holds nothing back (a frame takes less than a clock's reading).
+ * Cuts super-packets: a tbf cuts what is longer than its burst as it comes in, and its rate is so
+ * high that it holds nothing back, whatever its length.
  */
 static int split_add(struct lh_nl *nl, int ifindex, uint32_t handle, uint32_t parent,
-		     uint32_t frame_bytes, struct lh_error *err)
+		     uint32_t uncut_bytes, struct lh_error *err)
 {
-	struct tbf t = {SPLIT_BYTES_PER_S, frame_bytes, 0};
+	struct tbf t = {SPLIT_BYTES_PER_S, uncut_bytes, 0};
 
 	return tbf_new(nl, ifindex, handle, parent, &t, err);
 }
@@ -218,11 +235,11 @@ static int aqm_add(struct lh_nl *nl, int ifindex, uint32_t parent,
 
 /* Cuts super-packets, holds the rate, and queues. */
 static int bottleneck_add(struct lh_nl *nl, int ifindex, const uint32_t handles[2], uint32_t parent,
-			  const struct lh_plan_bottleneck *b, uint32_t frame_bytes,
+			  const struct lh_plan_bottleneck *b, uint32_t uncut_bytes,
 			  struct lh_error *err)
 {
 	struct tbf t = {lh_rate_to_kernel(b->bandwidth_bps), b->burst_bytes, b->limit_bytes};
-	int r = split_add(nl, ifindex, handles[0], parent, frame_bytes, err);
+	int r = split_add(nl, ifindex, handles[0], parent, uncut_bytes, err);
 
 	if (r == 0)
 		r = tbf_new(nl, ifindex, handles[1], handles[0] | 1, &t, err);
@@ -240,13 +257,13 @@ int lh_bottleneck_add(struct lh_nl *nl, int ifindex, const struct lh_plan_bottle
 }
 
 int lh_stage_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_bottleneck *b,
-		 uint32_t frame_bytes, struct lh_error *err)
+		 uint32_t uncut_bytes, struct lh_error *err)
 {
 	const uint32_t handles[2] = {(LH_SPLIT_FIRST + sender) << 16, (LH_STAGE_FIRST + sender)
 									      << 16};
 
 	return bottleneck_add(nl, ifindex, handles,
-			      TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), b, frame_bytes,
+			      TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), b, uncut_bytes,
 			      err);
 }
 
@@ -266,27 +283,31 @@ static bool put_bursts(struct nl_msg *msg, const struct lh_plan_chances *c)
 	return true;
 }
 
-/* What is random on a path. */
-static bool put_randomness(struct nl_msg *msg, const struct lh_plan_path *p)
+/* What is random on a path; in a change, also what is not. */
+static bool put_randomness(struct nl_msg *msg, const struct lh_plan_path *p, bool is_change)
 {
+	const struct lh_jitter_table *table = p->jitter ? p->jitter : p->late_table;
 	struct tc_netem_reorder reorder = {.probability = p->chances.reorder};
 	struct tc_netem_corrupt corrupt = {.probability = p->chances.corrupt};
 
-	if (p->jitter &&
-	    nla_put(msg, TCA_NETEM_DELAY_DIST, sizeof(p->jitter->entries), p->jitter->entries) < 0)
+	/* the shape stays as it is, and a generator that began anew would repeat itself */
+	if (!is_change && ((table && nla_put(msg, TCA_NETEM_DELAY_DIST, sizeof(table->entries),
+					     table->entries) < 0) ||
+			   (p->seed && nla_put_u64(msg, NETEM_PRNG_SEED, p->seed) < 0)))
 		return false;
-	if (p->chances.reorder && nla_put(msg, TCA_NETEM_REORDER, sizeof(reorder), &reorder) < 0)
+	if ((is_change || p->chances.reorder) &&
+	    nla_put(msg, TCA_NETEM_REORDER, sizeof(reorder), &reorder) < 0)
 		return false;
-	if (p->chances.corrupt && nla_put(msg, TCA_NETEM_CORRUPT, sizeof(corrupt), &corrupt) < 0)
+	if ((is_change || p->chances.corrupt) &&
+	    nla_put(msg, TCA_NETEM_CORRUPT, sizeof(corrupt), &corrupt) < 0)
 		return false;
-	return put_bursts(msg, &p->chances) &&
-	       (!p->seed || nla_put_u64(msg, NETEM_PRNG_SEED, p->seed) == 0);
+	return put_bursts(msg, &p->chances);
 }
 
-int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *p,
-		 uint32_t frame_bytes, struct lh_error *err)
+/* All of a netem's attributes; false where there is no room. */
+static bool put_netem(struct nl_msg *msg, const struct lh_plan_path *p, bool is_change)
 {
-	int64_t bytes_per_s = lh_rate_to_kernel(p->bandwidth_bps);
+	int64_t bytes_per_s = lh_rate_to_kernel(lh_plan_netem_bps(p));
 	struct tc_netem_qopt opt = {
 		.limit = p->limit_pkts,
 		.loss = p->chances.loss,
@@ -294,8 +315,28 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 		.gap = p->chances.reorder ? 1 : 0, /* every packet may be the one */
 	};
 	struct tc_netem_rate rate = {.rate = rate_low(bytes_per_s)};
-	uint32_t parent = p->splits_segments ? TC_H_MAKE((LH_SPLIT_FIRST + sender) << 16, 1)
-					     : TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender);
+
+	/* netem's own structure stands in the options without an attribute header */
+	return nlmsg_append(msg, &opt, sizeof(opt), NLMSG_ALIGNTO) == 0 &&
+	       nla_put_u64(msg, TCA_NETEM_LATENCY64, (uint64_t)p->delay_ns) == 0 &&
+	       nla_put_u64(msg, TCA_NETEM_JITTER64,
+			   p->jitter ? (uint64_t)p->jitter->sigma_ns : 0) == 0 &&
+	       nla_put(msg, TCA_NETEM_RATE, sizeof(rate), &rate) == 0 &&
+	       (bytes_per_s < UINT32_MAX ||
+		nla_put_u64(msg, TCA_NETEM_RATE64, (uint64_t)bytes_per_s) == 0) &&
+	       put_randomness(msg, p, is_change);
+}
+
+/* Where a sender's netem stands. */
+static uint32_t netem_parent(unsigned sender, const struct lh_plan_path *p)
+{
+	return p->splits_segments ? TC_H_MAKE((LH_SPLIT_FIRST + sender) << 16, 1)
+				  : TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender);
+}
+
+int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *p,
+		 uint32_t frame_bytes, struct lh_error *err)
+{
 	struct nl_msg *msg;
 	struct nlattr *options;
 	bool failed;
@@ -307,18 +348,84 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 			      err);
 	if (r < 0)
 		return r;
-	msg = tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16, parent, 0, "netem");
+	msg = tc_new(RTM_NEWQDISC, ifindex, (LH_NETEM_FIRST + sender) << 16,
+		     netem_parent(sender, p), 0, "netem");
 	options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
-	/* netem's own structure stands in the options without an attribute header */
-	failed = !options || nlmsg_append(msg, &opt, sizeof(opt), NLMSG_ALIGNTO) < 0 ||
-		 nla_put_u64(msg, TCA_NETEM_LATENCY64, (uint64_t)p->delay_ns) < 0 ||
-		 nla_put_u64(msg, TCA_NETEM_JITTER64,
-			     p->jitter ? (uint64_t)p->jitter->sigma_ns : 0) < 0 ||
-		 nla_put(msg, TCA_NETEM_RATE, sizeof(rate), &rate) < 0 ||
-		 (bytes_per_s >= UINT32_MAX &&
-		  nla_put_u64(msg, TCA_NETEM_RATE64, (uint64_t)bytes_per_s) < 0) ||
-		 !put_randomness(msg, p);
+	failed = !options || !put_netem(msg, p, false);
 	return tc_send(nl, msg, options, failed, "add netem", ifindex, err);
+}
+
+/* Where a qdisc of a link stands, and what it is. */
+struct place {
+	int ifindex;
+	uint32_t handle;
+	uint32_t parent;
+	const char *kind;
+};
+
+/* Appends a message that changes a qdisc; put fills its options. */
+static int add_change(const struct place *at, bool (*put)(struct nl_msg *, const void *),
+		      const void *what, struct nl_msg **messages, size_t *n, struct lh_error *err)
+{
+	struct nl_msg *msg = tc_message(RTM_NEWQDISC, NLM_F_ECHO, at->ifindex, at->handle,
+					at->parent, 0, at->kind);
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+
+	if (!options || !put(msg, what)) {
+		nlmsg_free(msg);
+		return lh_fail(err, LH_ESYS, ENOMEM, "change a path");
+	}
+	nla_nest_end(msg, options);
+	messages[(*n)++] = msg;
+	return 0;
+}
+
+static bool put_changed_netem(struct nl_msg *msg, const void *path)
+{
+	return put_netem(msg, path, true);
+}
+
+int lh_netem_change(int ifindex, unsigned sender, const struct lh_plan_path *p,
+		    struct nl_msg **messages, size_t *n, struct lh_error *err)
+{
+	const struct place at = {ifindex, (LH_NETEM_FIRST + sender) << 16, netem_parent(sender, p),
+				 "netem"};
+
+	return add_change(&at, put_changed_netem, p, messages, n, err);
+}
+
+int lh_stage_change(int ifindex, unsigned sender, const struct lh_plan_path *p,
+		    struct nl_msg **messages, size_t *n, struct lh_error *err)
+{
+	uint32_t split = (LH_SPLIT_FIRST + sender) << 16;
+	const struct place bottleneck = {ifindex, (LH_STAGE_FIRST + sender) << 16, split | 1,
+					 "tbf"};
+	const struct place cutter = {ifindex, split,
+				     TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_FIRST + sender), "tbf"};
+	const struct tbf rate = {lh_rate_to_kernel(p->bottleneck.bandwidth_bps),
+				 p->bottleneck.burst_bytes, p->bottleneck.limit_bytes};
+	const struct tbf cut = {SPLIT_BYTES_PER_S, p->uncut_bytes, 0};
+	int r = add_change(&bottleneck, put_tbf, &rate, messages, n, err);
+
+	/* last, so that nothing longer comes before the bottleneck can let it pass */
+	return r < 0 ? r : add_change(&cutter, put_tbf, &cut, messages, n, err);
+}
+
+int lh_wake_class_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, struct lh_error *err)
+{
+	struct nl_msg *msg;
+	int r = class_add(nl, ifindex, LH_CLASS_WAKE, ROOT_MAJOR << 16, rate_bps, rate_bps,
+			  WAKE_BURST_BYTES, err);
+
+	if (r < 0)
+		return r;
+	msg = tc_new(RTM_NEWQDISC, ifindex, 0, lh_wake_priority(), 0, "blackhole");
+	return lh_nl_request(nl, msg, "add a blackhole", err);
+}
+
+uint32_t lh_wake_priority(void)
+{
+	return TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_WAKE);
 }
 
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err)

@@ -21,6 +21,7 @@ enum {
 	LH_SPLIT_FIRST = 0x200,	   /* major of what cuts the super-packets of sender 0 */
 	LH_STAGE_FIRST = 0x300,	   /* major of the bottleneck of sender 0 */
 	LH_LINK_MAJOR = 2,	   /* of a link that a site shares */
+	LH_CLASS_WAKE = 2,	   /* minor of the class whose packets go nowhere */
 	LH_CODEL_TARGET_US = 5000, /* the kernel's own */
 	LH_CODEL_INTERVAL_US = 100000,
 };
@@ -42,10 +43,26 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *path,
 		 uint32_t frame_bytes, struct lh_error *err);
 
-/* A bottleneck in a sender's class: what cuts super-packets of more than frame_bytes, a tbf that
+/* A bottleneck in a sender's class: what cuts super-packets of more than uncut_bytes, a tbf that
  * holds the rate, and the queue. */
 int lh_stage_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_bottleneck *b,
-		 uint32_t frame_bytes, struct lh_error *err);
+		 uint32_t uncut_bytes, struct lh_error *err);
+
+/*
+ * Messages that change what a sender's netem, or its bottleneck, holds into what the path says,
+ * without losing or reordering what is in it: appended to messages, of which *n are there already.
+ * LH_ESYS where memory is out.
+ */
+int lh_netem_change(int ifindex, unsigned sender, const struct lh_plan_path *path,
+		    struct nl_msg **messages, size_t *n, struct lh_error *err);
+enum { LH_STAGE_MESSAGES = 2 };
+int lh_stage_change(int ifindex, unsigned sender, const struct lh_plan_path *path,
+		    struct nl_msg **messages, size_t *n, struct lh_error *err);
+
+/* A class beside a link's whole rate in which every packet is dropped: one that is sent there
+ * (with this as its SO_PRIORITY) makes the link look again at what its queues may send. */
+int lh_wake_class_add(struct lh_nl *nl, int ifindex, int64_t rate_bps, struct lh_error *err);
+uint32_t lh_wake_priority(void);
 
 /* The same as root of a link. */
 int lh_bottleneck_add(struct lh_nl *nl, int ifindex, const struct lh_plan_bottleneck *b,
@@ -72,6 +89,7 @@ struct lh_qdisc_state {
 	uint64_t seed;			/* netem; 0: the kernel does not say */
 	int64_t rate_bytes_per_s;	/* netem, tbf */
 	uint32_t limit;			/* netem, codel, fq_codel: packets; tbf: bytes */
+	int64_t burst_ns;		/* tbf, to 64 ns */
 	uint32_t target_us;		/* codel, fq_codel */
 	uint32_t interval_us;		/* codel, fq_codel */
 	uint32_t ecn;			/* codel, fq_codel */
@@ -86,6 +104,12 @@ int lh_qdisc_dump(struct lh_nl *nl,
 		  int (*each)(const struct lh_qdisc_state *state, void *context,
 			      struct lh_error *err),
 		  void *context, struct lh_error *err);
+
+/* Sends messages together (and frees them), and calls each for every qdisc as it is afterwards. */
+int lh_qdisc_change(struct lh_nl *nl, struct nl_msg **messages, size_t n,
+		    int (*each)(const struct lh_qdisc_state *state, void *context,
+				struct lh_error *err),
+		    void *context, struct lh_error *err);
 
 /* An htb class as the kernel holds it. */
 struct lh_class_state {

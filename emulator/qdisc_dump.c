@@ -11,6 +11,7 @@
 #include "emulator/qdisc.h"
 
 enum {
+	TICK_NS = 64,	      /* PSCHED_SHIFT 6 */
 	NETEM_PRNG_SEED = 14, /* Linux 6.6; not in the headers of Debian 12 */
 	NETEM_ATTRIBUTES = 14,
 };
@@ -81,6 +82,7 @@ static void parse_tbf(struct nlattr *options, struct lh_qdisc_state *s)
 
 		s->rate_bytes_per_s = opt->rate.rate;
 		s->limit = opt->limit;
+		s->burst_ns = (int64_t)opt->buffer * TICK_NS;
 	}
 	if (tb[TCA_TBF_RATE64])
 		s->rate_bytes_per_s = (int64_t)nla_get_u64(tb[TCA_TBF_RATE64]);
@@ -196,6 +198,16 @@ int lh_qdisc_dump(struct lh_nl *nl,
 
 	return lh_nl_dump(nl, lh_nl_new(RTM_GETQDISC, 0, &header, sizeof(header)), "read qdiscs",
 			  qdisc_answer, &walk, err);
+}
+
+int lh_qdisc_change(struct lh_nl *nl, struct nl_msg **messages, size_t n,
+		    int (*each)(const struct lh_qdisc_state *state, void *context,
+				struct lh_error *err),
+		    void *context, struct lh_error *err)
+{
+	struct qdisc_walk walk = {each, context};
+
+	return lh_nl_batch(nl, messages, n, "change paths", qdisc_answer, &walk, err);
 }
 
 struct class_walk {

@@ -63,6 +63,24 @@ static int fail_for_trainer(const struct lh_engine *e, size_t rank, int status,
 		       node, rank, WEXITSTATUS(status), rank);
 }
 
+/* Waits for all trainers, at most until until_ns, while the network changes as planned; how many
+ * still run, or an error. */
+static long wait_until(struct lh_engine *e, struct lh_child *children, int64_t until_ns,
+		       struct lh_error *err)
+{
+	for (;;) {
+		int64_t due_ns = lh_timeline_due_ns(e->timeline);
+		size_t running = lh_children_wait(children, e->plan->n_nodes,
+						  due_ns < until_ns ? due_ns : until_ns);
+		int r = lh_timeline_run(e->timeline, err);
+
+		if (r < 0)
+			return r;
+		if (!running || lh_now_ns() >= until_ns)
+			return (long)running;
+	}
+}
+
 /* Waits for all trainers, reading counters every second. */
 static int wait_for_trainers(struct lh_engine *e, struct lh_child *children, struct lh_error *err)
 {
@@ -72,13 +90,12 @@ static int wait_for_trainers(struct lh_engine *e, struct lh_child *children, str
 	int64_t next_ns = e->begin_ns;
 
 	for (;;) {
-		size_t running;
+		long running;
 		int r;
 
 		next_ns += LH_SAMPLE_NS;
-		while ((running = lh_children_wait(children, n, next_ns)) && lh_now_ns() < next_ns)
-			;
-		r = running ? lh_engine_sample(e, err) : 0;
+		running = wait_until(e, children, next_ns, err);
+		r = running > 0 ? lh_engine_sample(e, err) : (int)running;
 		if (r < 0)
 			return r;
 		if (first < 0 && (first = first_failed(children, n)) >= 0)
@@ -106,6 +123,8 @@ int lh_run_trainers(struct lh_engine *e, struct lh_error *err)
 	if (r == 0)
 		r = lh_engine_write_json(e, "trainer.json", lh_trainer_job(e->plan), err);
 	e->begin_ns = lh_now_ns();
+	if (r == 0)
+		r = lh_engine_begin_timeline(e, err);
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = start_trainer(e, i, job, &children[i], err);
 	if (r == 0)

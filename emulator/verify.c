@@ -286,7 +286,7 @@ int lh_verify_run(struct lh_net *net, const struct lh_plan *plan, size_t sample,
 	struct lh_verify v = {.net = net,
 			      .plan = plan,
 			      .verdict = &verdict,
-			      .is_virtual = plan->scenario->run.clock == LH_CLOCK_VIRTUAL};
+			      .is_virtual = lh_run_is_exact(&plan->scenario->run)};
 	int r = list_trains(&v, sample, err);
 
 	/* so late does Linux wake otherwise, to save energy */

@@ -6,13 +6,10 @@ set style histogram rowstacked
 set style fill solid 1.0 border rgb '#ffffff'
 set boxwidth 0.5 relative
 set xtics scale 0
-set border 11
 stats data_file using 'total' nooutput name 'total'
 top = total_max > 0 ? total_max * 1.15 : 1
 set yrange [0:top]
-set y2label 'USD per million samples'
-set y2range [0:top * per_million]
-set y2tics
+if (per_million > 0) { set border 11; set y2label 'USD per million samples'; set y2range [0:top * per_million]; set y2tics }
 set xrange [-0.7:n_scopes - 0.3]
 array color[8] = [sky, green, yellow, orange, vermilion, purple, blue, grey]
 do for [format in 'svg png'] {

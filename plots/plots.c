@@ -25,7 +25,7 @@ const struct lh_plot lh_plots[N_PLOTS + 1] = {
 	{"time", "Where the time of an epoch goes, as means over ranks. The number above a bar is "
 		 "the granularity: (wall - communication) / communication."},
 	{"traffic", "Traffic per sending site over the training: bytes on the wire as the emulated "
-		    "links counted them, headers and acknowledgements included, and payload as the "
+		    "links counted them, headers and acknowledgements included, and payload as "
 		    "trainers sent it."},
 	{"links", "The network that the run was made on: targets and what was measured before the "
 		  "training. An exclamation mark is a target that was missed."},
@@ -147,16 +147,29 @@ static const char *const titles[N_PLOTS] = {
 	"The network as measured", "Cost by item",
 };
 
-/* The variables that every template needs. */
-static void put_common(FILE *head, const struct lh_plot_run *run, size_t plot)
+/* One figure to be drawn. */
+struct figure {
+	const char *name;
+	const char *title;
+	const char *about;
+	bool is_valid;
+	lh_plot_prepare prepare;
+};
+
+/* "8 nodes, 4 epochs" ...; owned by the caller. */
+static char *describe_run(const struct lh_plot_run *run)
 {
-	const char *name = lh_plots[plot].name;
+	return lh_strf("%s%s, %lld node%s, %lld epoch%s, seed %lld",
+		       run->is_valid ? "" : "INVALID RUN: ", run->scenario, (long long)run->n_nodes,
+		       run->n_nodes == 1 ? "" : "s", (long long)run->n_epochs,
+		       run->n_epochs == 1 ? "" : "s", (long long)run->seed);
+}
+
+/* The variables that every template needs. */
+static void put_common(FILE *head, const struct figure *figure)
+{
+	const char *name = figure->name;
 	lh_cleanup_free char *data_file = lh_strf("%s.csv", name);
-	lh_cleanup_free char *about = lh_strf("%s%s, %lld node%s, %lld epoch%s, seed %lld",
-					      run->is_valid ? "" : "INVALID RUN: ", run->scenario,
-					      (long long)run->n_nodes, run->n_nodes == 1 ? "" : "s",
-					      (long long)run->n_epochs,
-					      run->n_epochs == 1 ? "" : "s", (long long)run->seed);
 
 	fprintf(head,
 		"# Draws %s.svg and %s.png from %s.csv. In this folder: gnuplot %s.gp\n"
@@ -164,9 +177,9 @@ static void put_common(FILE *head, const struct lh_plot_run *run, size_t plot)
 		name, name, name, name);
 	lh_plot_put_text(head, "name", name);
 	lh_plot_put_text(head, "data_file", data_file ? data_file : "");
-	lh_plot_put_text(head, "title_text", titles[plot]);
-	lh_plot_put_text(head, "about_text", about ? about : "");
-	fprintf(head, "is_valid = %d\n", run->is_valid);
+	lh_plot_put_text(head, "title_text", figure->title);
+	lh_plot_put_text(head, "about_text", figure->about);
+	fprintf(head, "is_valid = %d\n", figure->is_valid);
 }
 
 static int append_template(FILE *head, const char *template_dir, const char *name,
@@ -207,9 +220,9 @@ static void remove_parts(const char *folder, const char *name)
 
 /* Writes one figure's data and script: 1, 0 where the run has no data for it, or an error. */
 static int write_plot(const struct lh_plot_run *run, const char *folder, const char *template_dir,
-		      size_t plot, struct lh_error *err)
+		      const struct figure *figure, struct lh_error *err)
 {
-	const char *name = lh_plots[plot].name;
+	const char *name = figure->name;
 	lh_cleanup_free char *head_text = NULL, *data_text = NULL;
 	size_t head_size, data_size;
 	FILE *head = open_memstream(&head_text, &head_size);
@@ -218,8 +231,8 @@ static int write_plot(const struct lh_plot_run *run, const char *folder, const c
 
 	remove_parts(folder, name);
 	if (head && data) {
-		put_common(head, run, plot);
-		r = prepares[plot](run, head, data, err);
+		put_common(head, figure);
+		r = figure->prepare(run, head, data, err);
 		if (r > 0 && (r = append_template(head, template_dir, "style", err)) == 0 &&
 		    (r = append_template(head, template_dir, name, err)) == 0)
 			r = 1;
@@ -338,11 +351,15 @@ static int make_all(const struct lh_plot_run *run, const char *folder, const cha
 {
 	char *argv[N_PLOTS + 3] = {(char[]){"gnuplot"}, (char[]){"--default-settings"}};
 	char *scripts[N_PLOTS] = {NULL};
+	lh_cleanup_free char *about = describe_run(run);
 	size_t n = 0;
-	int r = lh_dir_make(folder, err);
+	int r = about ? lh_dir_make(folder, err) : lh_fail(err, LH_ESYS, ENOMEM, "write figures");
 
 	for (size_t i = 0; i < N_PLOTS && r == 0; i++) {
-		r = write_plot(run, folder, template_dir, i, err);
+		struct figure figure = {lh_plots[i].name, titles[i], about, run->is_valid,
+					prepares[i]};
+
+		r = write_plot(run, folder, template_dir, &figure, err);
 		if (r <= 0)
 			continue;
 		scripts[n] = lh_strf("%s.gp", lh_plots[i].name);
@@ -370,4 +387,20 @@ int lh_plots_make(const char *run_dir, const char *template_dir, struct lh_error
 		r = make_all(&run, folder, template_dir, err);
 	free(run.scenario);
 	return r;
+}
+
+int lh_plots_make_flows(const char *dir, const char *template_dir, const char *about,
+			struct lh_error *err)
+{
+	lh_cleanup_free char *folder = lh_path_join(dir, "figures");
+	char *argv[] = {(char[]){"gnuplot"}, (char[]){"--default-settings"}, (char[]){"flows.gp"},
+			NULL};
+	struct figure figure = {"flows", "TCP flows as captured", about, true,
+				lh_plot_flows_prepare};
+	struct lh_plot_run run = {.dir = dir};
+	int r = folder ? lh_dir_make(folder, err) : lh_fail(err, LH_ESYS, ENOMEM, "write figures");
+
+	if (r == 0)
+		r = write_plot(&run, folder, template_dir, &figure, err);
+	return r > 0 ? run_gnuplot(folder, argv, err) : r;
 }

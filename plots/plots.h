@@ -27,4 +27,12 @@ extern const struct lh_plot lh_plots[];
  */
 int lh_plots_make(const char *run_dir, const char *template_dir, struct lh_error *err);
 
+/*
+ * Writes dir/figures with one figure of dir/flows.csv and dir/flow-intervals.csv: the flows with
+ * the most payload over time. Nothing where no flow carried any. about stands below the
+ * title. Errors as above.
+ */
+int lh_plots_make_flows(const char *dir, const char *template_dir, const char *about,
+			struct lh_error *err);
+
 #endif

@@ -42,6 +42,9 @@ int lh_plot_traffic_prepare(const struct lh_plot_run *run, FILE *head, FILE *dat
 int lh_plot_links_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
 			  struct lh_error *err);
 
+int lh_plot_flows_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
+			  struct lh_error *err);
+
 /* Opens run_dir/name: 1, 0 where there is no such file, or an error. */
 int lh_plot_csv_open(const struct lh_plot_run *run, const char *name, struct lh_csv *ret_csv,
 		     struct lh_error *err);

@@ -24,6 +24,7 @@ struct flow {
 	int64_t bin_s;
 	double *wire; /* [site x BINS_MAX + bin], SITES_MAX sites */
 	double *payload;
+	bool has_payload;
 };
 
 static int add_flow(const struct lh_csv *csv, struct flow *flow, struct lh_error *err)
@@ -50,7 +51,8 @@ static int add_flow(const struct lh_csv *csv, struct flow *flow, struct lh_error
 	if (second < 0 || (bin = (size_t)(second / flow->bin_s)) >= flow->n_bins ||
 	    site >= SITES_MAX)
 		return 0;
-	flow->payload[(size_t)site * BINS_MAX + bin] += payload;
+	flow->payload[(size_t)site * BINS_MAX + bin] += isnan(payload) ? 0 : payload;
+	flow->has_payload |= !isnan(payload);
 	flow->wire[(size_t)site * BINS_MAX + bin] += isnan(wire) ? 0 : wire;
 	return 0;
 }
@@ -76,7 +78,9 @@ static double put_flow(FILE *data, const struct flow *flow, size_t n_sites)
 			top = wire > top ? wire : top;
 			top = payload > top ? payload : top;
 			fprintf(data, ",%s", lh_number_format(wire, 3, buf, sizeof(buf)));
-			fprintf(data, ",%s", lh_number_format(payload, 3, buf, sizeof(buf)));
+			fprintf(data, ",%s",
+				flow->has_payload ? lh_number_format(payload, 3, buf, sizeof(buf))
+						  : "");
 		}
 		fputc('\n', data);
 	}
@@ -119,6 +123,7 @@ static int prepare_flow(const struct lh_plot_run *run, struct flow *flow, FILE *
 	lh_plot_names_put(head, "sites", &flow->sites);
 	fprintf(head, "n_sites = %zu\nn_columns = %d\nlast_second = %lld\n", n_sites,
 		n_sites >= COLUMNS_FROM ? 2 : 1, (long long)((int64_t)flow->n_bins * flow->bin_s));
+	fprintf(head, "has_payload = %d\n", flow->has_payload);
 	lh_plot_put_real(head, "top", round_up(top));
 	return 1;
 }

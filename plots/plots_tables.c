@@ -28,15 +28,25 @@ static int read_reals(const struct lh_csv *csv, const char *const *names, size_t
 	return 0;
 }
 
-/* Keeps the range of epochs and writes it at the end. */
+/* Keeps the range of epochs and writes it at the end. Programs may number theirs by tens. */
 struct range {
 	double first;
 	double last;
+	size_t n;
 };
+
+static void add_to_range(struct range *range, double epoch)
+{
+	range->first = range->n++ ? range->first : epoch;
+	range->last = epoch;
+}
 
 static void put_range(FILE *head, const struct range *range)
 {
-	fprintf(head, "first_epoch = %.0f\nlast_epoch = %.0f\n", range->first, range->last);
+	fprintf(head, "first_epoch = %.0f\nlast_epoch = %.0f\nn_epochs = %zu\n", range->first,
+		range->last, range->n);
+	lh_plot_put_real(head, "epoch_step",
+			 range->n > 1 ? (range->last - range->first) / (double)(range->n - 1) : 1);
 }
 
 int lh_plot_throughput_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
@@ -44,7 +54,8 @@ int lh_plot_throughput_prepare(const struct lh_plot_run *run, FILE *head, FILE *
 {
 	static const char *const names[] = {"epoch", "throughput_sps", "local_sps"};
 	lh_cleanup_csv struct lh_csv csv = {0};
-	struct range range = {NAN, NAN};
+	struct range range = {NAN, NAN, 0};
+	bool has_group = false, has_local = false;
 	double v[3];
 	int r = lh_plot_csv_open(run, "epochs.csv", &csv, err);
 
@@ -55,15 +66,17 @@ int lh_plot_throughput_prepare(const struct lh_plot_run *run, FILE *head, FILE *
 		r = read_reals(&csv, names, 3, v, err);
 		if (r < 0)
 			return r;
-		range.first = isnan(range.first) ? v[0] : range.first;
-		range.last = v[0];
+		add_to_range(&range, v[0]);
 		put_cell(data, v[0], 0, ',');
 		put_cell(data, v[1], 3, ',');
 		put_cell(data, v[2], 3, ',');
 		put_cell(data, v[1] / run->baseline_sps, 4, '\n');
+		has_group |= !isnan(v[1]);
+		has_local |= !isnan(v[2]);
 	}
-	if (r < 0 || isnan(range.first))
+	if (r < 0 || !has_group)
 		return r;
+	fprintf(head, "has_local = %d\n", has_local);
 	put_range(head, &range);
 	lh_plot_put_real(head, "baseline", run->baseline_sps);
 	lh_plot_put_real(head, "published", run->published_throughput_sps);
@@ -73,17 +86,20 @@ int lh_plot_throughput_prepare(const struct lh_plot_run *run, FILE *head, FILE *
 int lh_plot_time_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
 			 struct lh_error *err)
 {
-	static const char *const names[] = {"epoch",	  "calculation_s", "wait_s", "host_s",
-					    "transfer_s", "apply_s",	   "wall_s", "granularity"};
-	enum { EPOCH, CALCULATION, WAIT, HOST, TRANSFER, APPLY, WALL, GRANULARITY, N };
+	static const char *const names[] = {"epoch",  "calculation_s", "wait_s",
+					    "host_s", "transfer_s",    "apply_s",
+					    "wall_s", "granularity",   "communication_s"};
+	enum { EPOCH, CALCULATION, WAIT, HOST, TRANSFER, APPLY, WALL, GRANULARITY, COMM, N };
 	lh_cleanup_csv struct lh_csv csv = {0};
-	struct range range = {NAN, NAN};
+	struct range range = {NAN, NAN, 0};
+	bool has_parts = false, has_whole = false;
 	double v[N];
 	int r = lh_plot_csv_open(run, "epochs.csv", &csv, err);
 
 	if (r <= 0)
 		return r;
-	fputs("epoch,calculation_s,wait_s,host_s,transfer_s,apply_s,other_s,wall_s,granularity\n",
+	fputs("epoch,calculation_s,wait_s,host_s,transfer_s,apply_s,other_s,wall_s,granularity,"
+	      "communication_s\n",
 	      data);
 	while ((r = lh_csv_next(&csv, err)) > 0) {
 		double other;
@@ -91,20 +107,29 @@ int lh_plot_time_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
 		r = read_reals(&csv, names, N, v, err);
 		if (r < 0)
 			return r;
-		range.first = isnan(range.first) ? v[EPOCH] : range.first;
-		range.last = v[EPOCH];
+		add_to_range(&range, v[EPOCH]);
 		other = v[WALL];
 		put_cell(data, v[EPOCH], 0, ',');
 		for (int i = CALCULATION; i <= APPLY; i++) {
 			put_cell(data, v[i], 6, ',');
-			other -= v[i];
+			other -= isnan(v[i]) ? 0 : v[i];
+		}
+		has_parts |= !isnan(v[TRANSFER]);
+		/* a program tells its communication as one */
+		if (isnan(v[TRANSFER]) && !isnan(v[COMM])) {
+			has_whole = true;
+			other -= v[COMM];
+		} else {
+			v[COMM] = NAN;
 		}
 		put_cell(data, other > 0 ? other : 0, 6, ',');
 		put_cell(data, v[WALL], 6, ',');
-		put_cell(data, v[GRANULARITY], 4, '\n');
+		put_cell(data, v[GRANULARITY], 4, ',');
+		put_cell(data, v[COMM], 6, '\n');
 	}
-	if (r < 0 || isnan(range.first))
+	if (r < 0 || (!has_parts && !has_whole))
 		return r;
+	fprintf(head, "has_parts = %d\nhas_whole = %d\n", has_parts, has_whole);
 	put_range(head, &range);
 	return 1;
 }

@@ -61,22 +61,41 @@ static void put_verdict(FILE *f, const struct lh_results *results)
 	fputs("</ul></div>\n", f);
 }
 
+/* Who did what. */
+static void put_subject(FILE *f, const struct lh_scenario *sc, const struct lh_summary *s)
+{
+	const struct lh_workload *w = &sc->workload;
+
+	lh_html_putf(f, "%zu node%s ", s->n_nodes, s->n_nodes == 1 ? "" : "s");
+	if (s->n_gpus)
+		lh_html_putf(f, "with %" PRId64 " GPU%s ", s->n_gpus, s->n_gpus == 1 ? "" : "s");
+	if (sc->model) {
+		lh_html_putf(f,
+			     "trained %s with strategy %s for %zu epoch%s of %" PRId64 " samples: ",
+			     w->model, w->strategy.kind, s->n_epochs, s->n_epochs == 1 ? "" : "s",
+			     w->target_batch);
+		return;
+	}
+	fputs("ran <code>", f);
+	for (size_t i = 0; i < w->n_command; i++)
+		lh_html_putf(f, "%s%s", i ? " " : "", w->command[i]);
+	fprintf(f, "</code> for %zu epoch%s: ", s->n_epochs, s->n_epochs == 1 ? "" : "s");
+}
+
 static void put_summary(FILE *f, const struct lh_scenario *sc, const struct lh_results *results)
 {
 	const struct lh_summary *s = &results->summary;
 	const struct lh_cost_sum *cost = &results->cost.scopes[sc->pricing.vm];
 
 	fputs("<p>", f);
-	lh_html_putf(f,
-		     "%zu node%s with %" PRId64
-		     " GPU%s trained %s with strategy %s for %zu epoch%s "
-		     "of %" PRId64 " samples: ",
-		     s->n_nodes, s->n_nodes == 1 ? "" : "s", s->n_gpus, s->n_gpus == 1 ? "" : "s",
-		     sc->workload.model, sc->workload.strategy.kind, s->n_epochs,
-		     s->n_epochs == 1 ? "" : "s", sc->workload.target_batch);
-	fputs("<b>", f);
-	put_real(f, s->throughput_sps, 1);
-	fputs(" samples/s</b>", f);
+	put_subject(f, sc, s);
+	if (isfinite(s->throughput_sps)) {
+		fputs("<b>", f);
+		put_real(f, s->throughput_sps, 1);
+		fputs(" samples/s</b>", f);
+	} else {
+		fputs("its throughput is not known", f);
+	}
 	if (isfinite(s->speedup)) {
 		fputs(", ", f);
 		put_real(f, s->speedup, 2);
@@ -90,9 +109,13 @@ static void put_summary(FILE *f, const struct lh_scenario *sc, const struct lh_r
 	if (cost->is_complete) {
 		lh_html_putf(f, "At %s prices it would cost ", lh_cost_scope_name(sc->pricing.vm));
 		put_real(f, cost->total_usd_per_hour, 2);
-		fputs(" USD per hour, ", f);
-		put_real(f, cost->total_usd_per_million_samples, 2);
-		fputs(" USD per million samples.", f);
+		fputs(" USD per hour", f);
+		if (isfinite(cost->total_usd_per_million_samples)) {
+			fputs(", ", f);
+			put_real(f, cost->total_usd_per_million_samples, 2);
+			fputs(" USD per million samples", f);
+		}
+		fputs(".", f);
 	}
 	fputs("</p>\n", f);
 }
@@ -143,28 +166,47 @@ static void put_compute_sources(FILE *f, const struct lh_scenario *sc)
 	}
 }
 
+/* What the nodes computed, and how long it took. */
+static void put_computing(FILE *f, const struct lh_scenario *sc)
+{
+	if (sc->model) {
+		fputs("<li>Replayed: computing takes as long as the profile of the machine says. "
+		      "It does not run here:<ul>\n",
+		      f);
+		put_compute_sources(f, sc);
+		fputs("</ul></li>\n", f);
+	} else {
+		fputs("<li>Real: the programs, which ran here, and all that they sent. Times are "
+		      "when their reports came.</li>\n",
+		      f);
+	}
+	if (lh_run_is_exact(&sc->run))
+		fprintf(f, "<li>The clock is virtual: CPU work takes no time%s.</li>\n",
+			sc->model ? " unless a profile or a host's cost above charges it" : "");
+	else if (sc->run.clock == LH_CLOCK_VIRTUAL)
+		fputs("<li>The clock is virtual, and CPU work of this machine was charged, that of "
+		      "emulating included: another run differs.</li>\n",
+		      f);
+	else
+		fprintf(f,
+			"<li>The clock is real: CPU work of this machine is part of the times%s"
+			".</li>\n",
+			sc->model ? ", beside what profiles and hosts' costs charge" : "");
+}
+
 static void put_honesty(FILE *f, const struct lh_scenario *sc)
 {
 	fputs("<h2>What is real and what is emulated</h2>\n<ul>\n"
-	      "<li>Real: every packet crosses Linux's TCP stack and its netem queues; all bytes "
-	      "that the strategy sends are sent. Their content is filler: nothing is learnt in "
-	      "replay mode.</li>\n"
-	      "<li>Emulated: delay, bandwidth and windows of the paths, from measurements (",
+	      "<li>Real: every packet crosses Linux's TCP stack and its netem queues",
 	      f);
+	fputs(sc->model ? "; all bytes that the strategy sends are sent. Their content is filler: "
+			  "nothing is learnt in replay mode.</li>\n"
+			: ".</li>\n",
+	      f);
+	fputs("<li>Emulated: delay, bandwidth and windows of the paths, from measurements (", f);
 	lh_html_put(f, sc->network.source ? sc->network.source : "no source given");
-	fputs(").</li>\n<li>Replayed: computing takes as long as the profile of the machine says. "
-	      "It does not run here:<ul>\n",
-	      f);
-	put_compute_sources(f, sc);
-	fputs("</ul></li>\n", f);
-	if (sc->run.clock == LH_CLOCK_VIRTUAL)
-		fputs("<li>The clock is virtual: CPU work takes no time unless a profile or a "
-		      "host's cost above charges it.</li>\n",
-		      f);
-	else
-		fputs("<li>The clock is real: CPU work of this machine is part of the times, "
-		      "beside what profiles and hosts' costs charge.</li>\n",
-		      f);
+	fputs(").</li>\n", f);
+	put_computing(f, sc);
 	fputs("</ul>\n", f);
 }
 
@@ -194,8 +236,8 @@ static void put_results(FILE *f, const struct lh_results *results)
 	      "<th>this run</th><th>published</th><th>difference</th></tr>\n",
 	      f);
 	put_metric(f, "throughput (samples/s)", s->throughput_sps, p->throughput_sps, 1);
-	put_metric(f, "granularity ((wall - communication) / communication)", s->granularity, p->granularity,
-		   2);
+	put_metric(f, "granularity ((wall - communication) / communication)", s->granularity,
+		   p->granularity, 2);
 	put_metric(f, "communication per epoch (s)", s->communication_s, p->comm_s, 2);
 	put_metric(f, "ranks without averaging (samples/s)", s->local_sps, NAN, 1);
 	put_metric(f, "one node alone (samples/s)", s->baseline_sps, NAN, 1);

@@ -24,15 +24,15 @@ do for [format in 'svg png'] {
     set output name.'.'.format
     set multiplot
     do for [i = 0:n_sites - 1] {
-        if (i == 1) { unset label 1; unset label 2; unset label 3; unset label 4; unset label 5; unset object 1; unset object 2 }
+        if (i == 1) { unset label 1; unset label 2; unset label 3; unset label 4; unset object 1; if (has_payload) { unset label 5; unset object 2 } }
         if (i == 0) {
             set label 1 title_text at screen 0.015, screen 1 - 22.0 / height left font ',15'
             set label 2 about_text at screen 0.015, screen 1 - 45.0 / height left font ',11' textcolor rgb (is_valid ? '#444444' : '#b00000')
             set label 3 'Mbit/s, sum over the nodes of the sending site' at screen 0.015, screen 1 - 70.0 / height left font ',11'
             set object 1 rectangle from screen 0.60, screen 1 - 74.0 / height to screen 0.62, screen 1 - 64.0 / height fillcolor rgb sky fillstyle solid noborder
             set label 4 'on the wire' at screen 0.628, screen 1 - 70.0 / height left font ',11'
-            set object 2 rectangle from screen 0.76, screen 1 - 70.5 / height to screen 0.78, screen 1 - 68.5 / height fillcolor rgb blue fillstyle solid noborder
-            set label 5 'payload' at screen 0.788, screen 1 - 70.0 / height left font ',11'
+            if (has_payload) { set object 2 rectangle from screen 0.76, screen 1 - 70.5 / height to screen 0.78, screen 1 - 68.5 / height fillcolor rgb blue fillstyle solid noborder
+                set label 5 'payload' at screen 0.788, screen 1 - 70.0 / height left font ',11' }
         }
         set lmargin at screen left(i)
         set rmargin at screen left(i) + 0.9 / n_columns - (n_columns == 1 ? 0.045 : 0.075)
@@ -44,7 +44,7 @@ do for [format in 'svg png'] {
         is_last = i >= n_sites - n_columns
         if (is_last) { set format x '%.0f'; set xlabel 'time since the training began (s)' offset 0, 0.3 } else { set format x ''; set xlabel '' }
         plot data_file using 'second':(flow(column(2 + 2 * i))) with fillsteps linecolor rgb sky, \
-             '' using 'second':(flow(column(3 + 2 * i))) with steps linetype 1 linecolor rgb blue linewidth 1
+             '' using 'second':(has_payload ? flow(column(3 + 2 * i)) : NaN) with steps linetype 1 linecolor rgb blue linewidth 1
     }
     unset multiplot
     unset output

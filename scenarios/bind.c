@@ -310,10 +310,17 @@ static void bind_version(const struct site *s)
 			    s->value->text);
 }
 
-/* Which of a field's two sections a mapping is. */
-static const struct lh_section *section_for(const struct lh_field *f, const struct lh_yaml *value)
+static void bind_section(const struct lh_section *section, const struct lh_section *rival,
+			 struct lh_yaml *value, const char *path, void *out, struct lh_diag *diag);
+
+/* Binds to the one of a field's two sections that the mapping is. */
+static void bind_alternative(const struct site *s)
 {
-	return f->other && lh_yaml_get(value, f->other_key) ? f->other : f->section;
+	const struct lh_field *f = s->field;
+	bool is_other = f->other && lh_yaml_get(s->value, f->other_key);
+
+	bind_section(is_other ? f->other : f->section, is_other ? f->section : f->other, s->value,
+		     s->path, s->at, s->diag);
 }
 
 static void bind_value(const struct site *s, void *out)
@@ -376,7 +383,7 @@ static void bind_value(const struct site *s, void *out)
 		bind_strings(s, count);
 		break;
 	case LH_FIELD_SECTION:
-		lh_bind(section_for(s->field, s->value), s->value, s->path, s->at, s->diag);
+		bind_alternative(s);
 		break;
 	case LH_FIELD_LIST:
 	case LH_FIELD_MAP:
@@ -453,27 +460,40 @@ static void bind_field(const struct lh_field *f, struct lh_yaml *map, const char
 		bind_value(&s, out);
 }
 
-static void refuse_unknown_keys(const struct lh_section *section, const struct lh_yaml *map,
-				const char *path, struct lh_diag *diag)
+static bool has_key(const struct lh_section *section, const char *key)
+{
+	const struct lh_field *f = section ? section->fields : NULL;
+
+	while (f && f->key && strcmp(f->key, key) != 0)
+		f++;
+	return f && f->key;
+}
+
+/* rival: the section that could stand in the same place; NULL: none. */
+static void refuse_unknown_keys(const struct lh_section *section, const struct lh_section *rival,
+				const struct lh_yaml *map, const char *path, struct lh_diag *diag)
 {
 	for (size_t i = 0; i < map->n_entries; i++) {
 		const struct lh_yaml_entry *e = &map->entries[i];
 		lh_cleanup_free char *key_path = lh_strf("%s%s%s", path, *path ? "." : "", e->key);
-		const struct lh_field *f = section->fields;
 		const char *near;
 
-		while (f->key && strcmp(f->key, e->key) != 0)
-			f++;
-		if (f->key)
+		if (has_key(section, e->key))
 			continue;
+		if (has_key(rival, e->key)) {
+			lh_diag_add(diag, e->key_pos, key_path,
+				    "unknown key in %s; it belongs to %s", section->name,
+				    rival->name);
+			continue;
+		}
 		near = lh_nearest(e->key, field_key_at, section->fields);
 		lh_diag_add(diag, e->key_pos, key_path, "unknown key in %s%s%s%s", section->name,
 			    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 	}
 }
 
-void lh_bind(const struct lh_section *section, struct lh_yaml *value, const char *path, void *out,
-	     struct lh_diag *diag)
+static void bind_section(const struct lh_section *section, const struct lh_section *rival,
+			 struct lh_yaml *value, const char *path, void *out, struct lh_diag *diag)
 {
 	if (section->pos_offset != LH_NO_OFFSET)
 		*(struct lh_pos *)((char *)out + section->pos_offset) = value->pos;
@@ -482,9 +502,15 @@ void lh_bind(const struct lh_section *section, struct lh_yaml *value, const char
 			    section->name);
 		return;
 	}
-	refuse_unknown_keys(section, value, path, diag);
+	refuse_unknown_keys(section, rival, value, path, diag);
 	for (const struct lh_field *f = section->fields; f->key; f++)
 		bind_field(f, value, path, out, diag);
+}
+
+void lh_bind(const struct lh_section *section, struct lh_yaml *value, const char *path, void *out,
+	     struct lh_diag *diag)
+{
+	bind_section(section, NULL, value, path, out, diag);
 }
 
 static void unbind_items(const struct lh_field *f, void *at, size_t count)

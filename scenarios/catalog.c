@@ -9,6 +9,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "scenarios/bind.h"
+#include "scenarios/trace.h"
 
 enum { COLUMN_MAX_BYTES = 16 << 20, COLUMN_MIN_VALUES = 10, COLUMN_MAX_VALUES = 100000 };
 
@@ -85,6 +86,18 @@ static char *find_file(const struct lh_catalog *catalog, const char *name)
 		path = lh_path_join(catalog->installed, name);
 	}
 	return path && lh_path_exists(path) ? lh_steal(&path) : NULL;
+}
+
+char *lh_catalog_find(const struct lh_catalog *catalog, const char *name, struct lh_pos pos,
+		      const char *key_path, struct lh_diag *diag)
+{
+	char *path = find_file(catalog, name);
+
+	if (!path)
+		lh_diag_add(diag, pos, key_path,
+			    "no file %s beside the scenario (%s) or in the catalog (%s)", name,
+			    catalog->beside, catalog->installed ? catalog->installed : "none");
+	return path;
 }
 
 struct lh_yaml *lh_catalog_read(const struct lh_catalog *catalog, const char *name,
@@ -238,17 +251,24 @@ static void inline_samples(const struct lh_catalog *catalog, struct lh_yaml *net
 
 		if (!v)
 			continue;
-		file = find_file(catalog, v->text);
-		if (!file)
-			lh_diag_add(diag, v->pos, key_path,
-				    "no file %s beside the scenario (%s) or in the catalog (%s)",
-				    v->text, catalog->beside,
-				    catalog->installed ? catalog->installed : "none");
+		file = lh_catalog_find(catalog, v->text, v->pos, key_path, diag);
 		column = file ? column_read(file, v->pos, key_path, diag) : NULL;
 		if (column)
 			lh_yaml_set(path, key, column);
 		else
 			lh_yaml_get(path, key)->kind = LH_YAML_FAILED;
+	}
+}
+
+/* Puts the tables of traces into the items of a list that have one. */
+static void inline_traces(const struct lh_catalog *catalog, struct lh_yaml *list, const char *name,
+			  struct lh_diag *diag)
+{
+	for (size_t i = 0; list && i < list->n_entries; i++) {
+		lh_cleanup_free char *key_path = lh_strf("%s[%zu].trace", name, i);
+
+		lh_trace_inline(catalog, lh_yaml_get(list->entries[i].value, "trace"), key_path,
+				diag);
 	}
 }
 
@@ -258,6 +278,9 @@ void lh_catalog_inline(const struct lh_catalog *catalog, struct lh_yaml *tree, s
 
 	inline_file(catalog, tree, "network", "network", diag);
 	inline_samples(catalog, lh_yaml_get(tree, "network"), diag);
+	inline_traces(catalog, lh_yaml_get(lh_yaml_get(tree, "network"), "paths"), "network.paths",
+		      diag);
+	inline_traces(catalog, lh_yaml_get(tree, "timeline"), "timeline", diag);
 	inline_file(catalog, lh_yaml_get(tree, "pricing"), "catalog", "pricing.catalog", diag);
 	inline_machines(catalog, tree, diag);
 	if (model)

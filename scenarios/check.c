@@ -10,8 +10,10 @@
 #include "core/file.h"
 #include "core/yaml.h"
 #include "scenarios/bind.h"
+#include "scenarios/capture.h"
 #include "scenarios/check_internal.h"
 #include "scenarios/jitter.h"
+#include "scenarios/report.h"
 
 /* Three standard deviations must leave a micro-batch some time. */
 static const double VARIATION_MAX = 0.33;
@@ -32,8 +34,7 @@ static const char *site_name_at(const void *context, size_t i)
 	return i < n->n_sites ? n->sites[i].name : NULL;
 }
 
-/* Index of the site called name, or -1. */
-static int site_find(const struct lh_network *network, const char *name)
+int lh_site_find(const struct lh_network *network, const char *name)
 {
 	for (size_t i = 0; i < network->n_sites; i++)
 		if (same_text(network->sites[i].name, name))
@@ -41,9 +42,8 @@ static int site_find(const struct lh_network *network, const char *name)
 	return -1;
 }
 
-/* Complains that name, at pos, is no site; not where the network could not be read. */
-static void say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
-			     const char *key_path, struct lh_diag *diag)
+void lh_say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
+			 const char *key_path, struct lh_diag *diag)
 {
 	const char *near = lh_nearest(name, site_name_at, network);
 
@@ -144,8 +144,8 @@ static bool check_path(const struct lh_network *network, const struct lh_path_sp
 			    "expected either `between: [A, B]` with `rtt`, or `from` and `to` with "
 			    "`delay`");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (names[i] && site_find(network, names[i]) < 0)
-			say_unknown_site(network, names[i], p->pos, key_path, diag);
+		if (names[i] && lh_site_find(network, names[i]) < 0)
+			lh_say_unknown_site(network, names[i], p->pos, key_path, diag);
 	for (size_t i = 0; i < p->n_measured; i++) {
 		const struct lh_measured *m = &p->measured[i];
 
@@ -250,10 +250,10 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 	const struct lh_node_spec *spec = &sc->node_specs[index];
 	const char *model = sc->workload.model;
 	lh_cleanup_free char *path = lh_strf("nodes[%zu]", index);
-	int site = spec->site ? site_find(&sc->network, spec->site) : -1;
+	int site = spec->site ? lh_site_find(&sc->network, spec->site) : -1;
 
 	if (spec->site && site < 0)
-		say_unknown_site(&sc->network, spec->site, spec->pos, path, diag);
+		lh_say_unknown_site(&sc->network, spec->site, spec->pos, path, diag);
 	ret->site = site < 0 ? 0 : (size_t)site;
 	ret->machine = spec->machine ? machine_find(sc, spec->machine) : NULL;
 	if (spec->machine && !ret->machine && !diag->n_messages)
@@ -329,7 +329,7 @@ static int64_t *count_nodes(const struct lh_scenario *sc)
 	int64_t *count = calloc(sc->network.n_sites + 1, sizeof(*count));
 
 	for (size_t i = 0; count && i < sc->n_node_specs; i++) {
-		int site = site_find(&sc->network, sc->node_specs[i].site);
+		int site = lh_site_find(&sc->network, sc->node_specs[i].site);
 
 		if (site >= 0)
 			count[site] += sc->node_specs[i].count;
@@ -428,6 +428,9 @@ static void check_run(const struct lh_scenario *sc, struct lh_diag *diag)
 		lh_diag_add(diag, run->pos, "run.nodes",
 			    "%lld nodes; expected at most %d with `nodes: host`",
 			    (long long)n_nodes, LH_HOST_NODES_MAX);
+	if (run && sc->run.charge_cpu && sc->run.clock == LH_CLOCK_REAL)
+		lh_diag_add(diag, run->pos, "run.charge_cpu",
+			    "in real time CPU time passes anyway; it is for `clock: virtual`");
 }
 
 /* Names become file names, CSV fields and host names. */
@@ -464,8 +467,8 @@ static double largest_window(const struct lh_scenario *sc, const int64_t *count)
 
 	for (size_t i = 0; i < net->n_paths; i++) {
 		const struct lh_path_spec *p = &net->paths[i];
-		int from = site_find(net, p->n_between ? p->between[0] : p->from);
-		int to = site_find(net, p->n_between > 1 ? p->between[1] : p->to);
+		int from = lh_site_find(net, p->n_between ? p->between[0] : p->from);
+		int to = lh_site_find(net, p->n_between > 1 ? p->between[1] : p->to);
 
 		if (from < 0 || to < 0 || !count[from] || !count[to] ||
 		    (p->stream_window_bytes <= 0 && net->stream_window_bytes <= 0))
@@ -546,10 +549,13 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	check_names(sc, diag);
 	check_run(sc, diag);
 	check_command(sc, diag);
+	lh_progress_check(sc, diag);
 	resolve_model(sc, diag);
 	if (check_network(sc, diag))
 		check_connected(sc, count, diag);
+	lh_timeline_check(sc, count, diag);
 	check_windows(sc, count, diag);
 	check_prices(sc, count, diag);
 	resolve_nodes(sc, diag);
+	lh_capture_check(sc, diag);
 }

@@ -16,4 +16,17 @@ void lh_check_cross(const struct lh_cross_spec *cross, int64_t bandwidth_bps, co
 /* The links that sites share, and the paths inside such sites. */
 void lh_check_site_links(const struct lh_network *network, struct lh_diag *diag);
 
+/*
+ * The part of it about what changes in time: resolves traces and which attributes events set,
+ * and checks them. count: nodes by site. Faults go to diag.
+ */
+void lh_timeline_check(struct lh_scenario *scenario, const int64_t *count, struct lh_diag *diag);
+
+/* Complains that name, at pos, is no site; not where the network could not be read. */
+void lh_say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
+			 const char *key_path, struct lh_diag *diag);
+
+/* Index of the site called name, or -1. */
+int lh_site_find(const struct lh_network *network, const char *name);
+
 #endif

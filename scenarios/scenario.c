@@ -14,6 +14,7 @@
 #include "scenarios/check.h"
 #include "scenarios/schema.h"
 #include "scenarios/suite.h"
+#include "scenarios/trace.h"
 
 void lh_scenario_free(struct lh_scenario *sc)
 {
@@ -22,6 +23,10 @@ void lh_scenario_free(struct lh_scenario *sc)
 	for (size_t i = 0; i < sc->n_nodes; i++)
 		free(sc->nodes[i].name);
 	free(sc->nodes);
+	for (size_t i = 0; i < sc->network.n_paths && sc->network.paths; i++)
+		lh_trace_done(&sc->network.paths[i].trace);
+	for (size_t i = 0; i < sc->n_events && sc->events; i++)
+		lh_trace_done(&sc->events[i].trace);
 	lh_unbind(&lh_scenario_section, sc);
 	json_decref(sc->resolved);
 	lh_yaml_free(sc->tree);
@@ -189,46 +194,51 @@ static int read_tree(const char *file, const char *catalog_dir, struct lh_yaml *
 		       file, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* Makes the folder that a command runs in absolute: it is meant from where it is written. */
+static int resolve_folder(struct lh_yaml *workload, struct lh_error *err)
+{
+	const struct lh_yaml *written = lh_yaml_get(workload, "folder");
+	lh_cleanup_free char *beside = NULL;
+	lh_cleanup_free char *path = NULL;
+	lh_cleanup_free char *real = NULL;
+
+	if (!written || written->kind != LH_YAML_SCALAR || !*written->text)
+		return 0;
+	beside = lh_path_dirname(written->pos.file ? written->pos.file : "");
+	path = beside ? lh_path_join(beside, written->text) : NULL;
+	real = path ? realpath(path, NULL) : NULL;
+	if (path && !real)
+		return lh_fail(err, LH_EINPUT, errno, "%s:%d:%d: workload.folder: %s",
+			       written->pos.file ? written->pos.file : "", written->pos.line,
+			       written->pos.col, path);
+	if (!real || lh_yaml_set(workload, "folder", lh_yaml_scalar(real, written->pos)) < 0)
+		return lh_fail(err, LH_ESYS, ENOMEM, "find the command's folder");
+	return 0;
+}
+
 /* Puts changes and files into a tree and makes it a scenario. Takes the tree over. */
-static int complete(struct lh_yaml *tree, const struct lh_command_source *source,
+static int complete(struct lh_yaml *tree, const char *file, const struct lh_scenario_source *source,
 		    struct lh_scenario **ret_scenario, struct lh_diag *diag, struct lh_error *err)
 {
-	lh_cleanup_free char *beside = lh_path_dirname(source->file);
+	lh_cleanup_free char *beside = lh_path_dirname(file);
 	struct lh_catalog catalog = {beside, source->catalog_dir};
 	size_t n = source->n_overrides;
 	lh_cleanup_free bool *done = calloc(n + 1, sizeof(*done));
+	int r = 0;
 
-	if (!beside || !done) {
-		lh_yaml_free(tree);
-		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", source->file);
-	}
-	if (tree->kind == LH_YAML_MAPPING) {
+	if (!beside || !done)
+		r = lh_fail(err, LH_ESYS, ENOMEM, "read %s", file);
+	if (r == 0 && tree->kind == LH_YAML_MAPPING) {
 		overrides_apply(tree, source->overrides, n, done, true, diag);
 		lh_catalog_inline(&catalog, tree, diag);
 		overrides_apply(tree, source->overrides, n, done, false, diag);
+		r = resolve_folder(lh_yaml_get(tree, "workload"), err);
+	}
+	if (r < 0) {
+		lh_yaml_free(tree);
+		return r;
 	}
 	return finish(tree, ret_scenario, diag, err);
-}
-
-int lh_scenario_read(const char *file, const char *catalog_dir, const struct lh_override *overrides,
-		     size_t n_overrides, struct lh_scenario **ret_scenario, struct lh_diag *diag,
-		     struct lh_error *err)
-{
-	const struct lh_command_source source = {file, catalog_dir, overrides, n_overrides, NULL};
-	struct lh_yaml *tree = NULL;
-	int r = read_tree(file, catalog_dir, &tree, diag, err);
-
-	if (r == 0)
-		r = complete(tree, &source, ret_scenario, diag, err);
-	if (r == 0 && lh_scenario_has_command(*ret_scenario)) {
-		lh_scenario_free(*ret_scenario);
-		*ret_scenario = NULL;
-		r = lh_fail(err, LH_EINPUT, 0,
-			    "%s: its workload is a command, which has no epochs to make tables of; "
-			    "longhaul exec runs it",
-			    file);
-	}
-	return r;
 }
 
 /* Sets key to a JSON value, which it takes over. */
@@ -248,15 +258,69 @@ static int set_json(struct lh_yaml *map, const char *key, json_t *value, struct 
 	return r;
 }
 
-/* Makes a network's tree a scenario's, with one node at each site. */
-static int wrap_network(struct lh_yaml **tree, struct lh_diag *diag, struct lh_error *err)
+static bool has_path_inside(const struct lh_yaml *network, const char *site)
+{
+	const struct lh_yaml *paths = lh_yaml_get(network, "paths");
+
+	for (size_t i = 0; paths && i < paths->n_entries; i++) {
+		const struct lh_yaml *b = lh_yaml_get(paths->entries[i].value, "between");
+		const struct lh_yaml *from = lh_yaml_get(paths->entries[i].value, "from");
+		const struct lh_yaml *to = lh_yaml_get(paths->entries[i].value, "to");
+
+		if (b && b->kind == LH_YAML_SEQUENCE && b->n_entries == 2) {
+			from = b->entries[0].value;
+			to = b->entries[1].value;
+		}
+		if (from && to && from->kind == LH_YAML_SCALAR && to->kind == LH_YAML_SCALAR &&
+		    strcmp(from->text, site) == 0 && strcmp(to->text, site) == 0)
+			return true;
+	}
+	return false;
+}
+
+static json_t *nodes_for(const struct lh_yaml *network, enum lh_network_as as)
+{
+	const struct lh_yaml *sites = lh_yaml_get(network, "sites");
+	json_t *nodes = json_array();
+
+	for (size_t i = 0; sites->kind == LH_YAML_MAPPING && i < sites->n_entries; i++) {
+		const char *site = sites->entries[i].key;
+		bool has_pair = as == LH_NETWORK_AS_PATHS && has_path_inside(network, site);
+
+		json_array_append_new(nodes, json_pack("{s:s, s:i, s:s}", "site", site, "count",
+						       has_pair ? 2 : 1, "machine",
+						       as == LH_NETWORK_AS_PATHS ? "unlimited"
+										 : "generic"));
+	}
+	return nodes;
+}
+
+/* What measures paths has besides its nodes: nothing in it runs. */
+static int add_for_paths(struct lh_yaml *scenario, struct lh_diag *diag, struct lh_error *err)
+{
+	int r = set_json(scenario, "workload", json_pack("{s:[s]}", "command", "true"), diag, err);
+
+	if (r == 0)
+		r = set_json(scenario, "run", json_pack("{s:s}", "guest_memory", "4 GiB"), diag,
+			     err);
+	if (r == 0)
+		r = set_json(scenario, "machines",
+			     json_pack("{s:{s:s, s:{s:s, s:s}}}", "unlimited", "provider",
+				       "on-premise", "nic", "up", "1 Tbit/s", "down", "1 Tbit/s"),
+			     diag, err);
+	return r;
+}
+
+/* Makes a network's tree a scenario's. */
+static int wrap_network(struct lh_yaml **tree, enum lh_network_as as, struct lh_diag *diag,
+			struct lh_error *err)
 {
 	struct lh_yaml *network = *tree;
 	struct lh_yaml *scenario = lh_yaml_mapping(network->pos);
 	const struct lh_yaml *name = lh_yaml_get(network, "network");
-	const struct lh_yaml *sites = lh_yaml_get(network, "sites");
 	bool is_named = name && name->kind == LH_YAML_SCALAR && *name->text;
-	json_t *nodes = json_array();
+	json_t *nodes = nodes_for(network, as);
+	int r;
 
 	if (!scenario || lh_yaml_set(scenario, "longhaul", lh_yaml_scalar("1", network->pos)) < 0 ||
 	    lh_yaml_set(scenario, "name",
@@ -267,10 +331,8 @@ static int wrap_network(struct lh_yaml **tree, struct lh_diag *diag, struct lh_e
 		return lh_fail(err, LH_ESYS, ENOMEM, "read the network");
 	}
 	*tree = scenario;
-	for (size_t i = 0; sites->kind == LH_YAML_MAPPING && i < sites->n_entries; i++)
-		json_array_append_new(nodes, json_pack("{s:s, s:s}", "site", sites->entries[i].key,
-						       "machine", "generic"));
-	return set_json(scenario, "nodes", nodes, diag, err);
+	r = set_json(scenario, "nodes", nodes, diag, err);
+	return r == 0 && as == LH_NETWORK_AS_PATHS ? add_for_paths(scenario, diag, err) : r;
 }
 
 /* A command as the workload mapping; NULL where it is not text. */
@@ -306,33 +368,56 @@ static char *find_network(const char *file, const char *catalog_dir)
 	return NULL;
 }
 
-int lh_scenario_read_command(const struct lh_command_source *source,
-			     struct lh_scenario **ret_scenario, struct lh_diag *diag,
-			     struct lh_error *err)
+/* Puts the source's command in the tree's workload, and checks that there is one. */
+static int set_command(struct lh_yaml *tree, const struct lh_scenario_source *source,
+		       struct lh_diag *diag, struct lh_error *err)
 {
-	lh_cleanup_free char *network = find_network(source->file, source->catalog_dir);
 	json_t *workload = source->command ? command_to_json(source->command) : NULL;
-	struct lh_yaml *tree = NULL;
-	int r;
 
 	if (source->command && !workload)
 		return lh_fail(err, LH_EUSAGE, 0, "the command is not UTF-8 text");
-	r = read_tree(network ? network : source->file, source->catalog_dir, &tree, diag, err);
-	if (r == 0 && tree->kind == LH_YAML_MAPPING && lh_yaml_get(tree, "sites") &&
-	    !lh_yaml_get(tree, "nodes"))
-		r = wrap_network(&tree, diag, err);
-	if (r == 0 && !workload && !lh_yaml_get(lh_yaml_get(tree, "workload"), "command"))
-		r = lh_fail(err, LH_EUSAGE, 0,
-			    "no command; it stands behind --, or in the scenario under "
-			    "workload.command");
-	if (r == 0 && workload && tree->kind == LH_YAML_MAPPING)
-		r = set_json(tree, "workload", json_incref(workload), diag, err);
+	if (workload && tree->kind == LH_YAML_MAPPING)
+		return set_json(tree, "workload", workload, diag, err);
 	json_decref(workload);
+	if (source->needs_command && !lh_yaml_get(lh_yaml_get(tree, "workload"), "command"))
+		return lh_fail(err, LH_EUSAGE, 0,
+			       "no command; it stands behind --, or in the scenario under "
+			       "workload.command");
+	return 0;
+}
+
+int lh_scenario_read_from(const struct lh_scenario_source *source,
+			  struct lh_scenario **ret_scenario, struct lh_diag *diag,
+			  struct lh_error *err)
+{
+	lh_cleanup_free char *network =
+		source->network_as ? find_network(source->file, source->catalog_dir) : NULL;
+	const char *file = network ? network : source->file;
+	struct lh_yaml *tree = NULL;
+	int r = read_tree(file, source->catalog_dir, &tree, diag, err);
+
+	if (r == 0 && source->network_as && tree->kind == LH_YAML_MAPPING &&
+	    lh_yaml_get(tree, "sites") && !lh_yaml_get(tree, "nodes"))
+		r = wrap_network(&tree, source->network_as, diag, err);
+	if (r == 0)
+		r = set_command(tree, source, diag, err);
 	if (r < 0) {
 		lh_yaml_free(tree);
 		return r;
 	}
-	return complete(tree, source, ret_scenario, diag, err);
+	return complete(tree, file, source, ret_scenario, diag, err);
+}
+
+int lh_scenario_read(const char *file, const char *catalog_dir, const struct lh_override *overrides,
+		     size_t n_overrides, struct lh_scenario **ret_scenario, struct lh_diag *diag,
+		     struct lh_error *err)
+{
+	const struct lh_scenario_source source = {.file = file,
+						  .catalog_dir = catalog_dir,
+						  .overrides = overrides,
+						  .n_overrides = n_overrides};
+
+	return lh_scenario_read_from(&source, ret_scenario, diag, err);
 }
 
 bool lh_scenario_has_command(const struct lh_scenario *sc)
@@ -340,126 +425,9 @@ bool lh_scenario_has_command(const struct lh_scenario *sc)
 	return lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "command") != NULL;
 }
 
-/* What a scenario around a network has besides it. */
-static const char around_network[] =
-	"longhaul: 1\n"
-	"name: network\n"
-	"workload: {model: none, target_batch: 1, epochs: 1, strategy: {kind: butterfly}}\n"
-	"run: {guest_memory: 4 GiB}\n"
-	"machines:\n"
-	"  any:\n"
-	"    provider: on-premise\n"
-	"    gpu: none\n"
-	"    nic: {up: 1 Tbit/s, down: 1 Tbit/s}\n"
-	"    host: {default: {averaging_rate: 1 Tbit/s}}\n"
-	"models: {none: {domain: vision, parameters: 1, bytes_per_sample: 1 B}}\n"
-	"profiles: {none: {models: {none: {micro_batch: 1, samples_per_s: 1}}}}\n";
-
-static bool has_path_inside(const struct lh_yaml *network, const char *site)
+bool lh_run_is_exact(const struct lh_run_spec *run)
 {
-	const struct lh_yaml *paths = lh_yaml_get(network, "paths");
-
-	for (size_t i = 0; paths && i < paths->n_entries; i++) {
-		const struct lh_yaml *b = lh_yaml_get(paths->entries[i].value, "between");
-		const struct lh_yaml *from = lh_yaml_get(paths->entries[i].value, "from");
-		const struct lh_yaml *to = lh_yaml_get(paths->entries[i].value, "to");
-
-		if (b && b->kind == LH_YAML_SEQUENCE && b->n_entries == 2) {
-			from = b->entries[0].value;
-			to = b->entries[1].value;
-		}
-		if (from && to && from->kind == LH_YAML_SCALAR && to->kind == LH_YAML_SCALAR &&
-		    strcmp(from->text, site) == 0 && strcmp(to->text, site) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* The list of nodes for a network's sites, as YAML; owned by the caller. */
-static struct lh_yaml *nodes_for(const struct lh_yaml *network, struct lh_diag *diag)
-{
-	const struct lh_yaml *sites = lh_yaml_get(network, "sites");
-	lh_cleanup_free char *text = strdup("[");
-	struct lh_yaml *nodes = NULL;
-	struct lh_error err = {0};
-
-	for (size_t i = 0; text && sites && i < sites->n_entries; i++) {
-		const char *site = sites->entries[i].key;
-		char *longer = site ? lh_strf("%s{site: '%s', count: %d, machine: any},", text,
-					      site, has_path_inside(network, site) ? 2 : 1)
-				    : NULL;
-
-		if (!longer)
-			break;
-		free(text);
-		text = longer;
-	}
-	if (text) {
-		text[strlen(text) - (text[1] != '\0')] = '\0';
-		lh_cleanup_free char *list = lh_strf("%s]", text[0] ? text : "[");
-
-		if (list)
-			lh_yaml_parse("the sites' nodes", list, strlen(list), &nodes, diag, &err);
-	}
-	return nodes;
-}
-
-/* The network's tree in the place where a scenario has it. */
-static int put_around(struct lh_yaml *network, struct lh_yaml **ret_tree, struct lh_diag *diag,
-		      struct lh_error *err)
-{
-	struct lh_yaml *nodes = nodes_for(network, diag);
-	struct lh_yaml *tree = NULL;
-	const struct lh_yaml *name = lh_yaml_get(network, "network");
-	int r = lh_yaml_parse("around the network", around_network, strlen(around_network), &tree,
-			      diag, err);
-
-	if (r < 0 || !nodes || (name && name->kind != LH_YAML_SCALAR)) {
-		lh_yaml_free(nodes);
-		lh_yaml_free(network);
-		lh_yaml_free(tree);
-		return r < 0 ? r : lh_fail(err, LH_EINPUT, 0, "the network has no sites or name");
-	}
-	if (name)
-		lh_yaml_set(tree, "name", lh_yaml_scalar(name->text, name->pos));
-	lh_yaml_set(tree, "nodes", nodes);
-	lh_yaml_set(tree, "network", network);
-	*ret_tree = tree;
-	return 0;
-}
-
-int lh_scenario_read_network(const char *file, const char *catalog_dir,
-			     const struct lh_override *overrides, size_t n_overrides,
-			     struct lh_scenario **ret_scenario, struct lh_diag *diag,
-			     struct lh_error *err)
-{
-	lh_cleanup_free char *networks = catalog_dir ? lh_path_join(catalog_dir, "networks") : NULL;
-	lh_cleanup_free char *found = find_file(file, networks);
-	lh_cleanup_free char *beside = found ? lh_path_dirname(found) : NULL;
-	struct lh_catalog catalog = {beside, catalog_dir};
-	lh_cleanup_free bool *done = calloc(n_overrides + 1, sizeof(*done));
-	struct lh_yaml *tree = NULL;
-	bool is_network;
-	int r;
-
-	if (!done)
-		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", file);
-	is_network = found && lh_yaml_read(found, &tree, diag, err) == 0 &&
-		     tree->kind == LH_YAML_MAPPING && lh_yaml_get(tree, "sites");
-	if (!is_network) {
-		lh_yaml_free(tree);
-		lh_diag_done(diag);
-		memset(diag, 0, sizeof(*diag));
-		return lh_scenario_read(file, catalog_dir, overrides, n_overrides, ret_scenario,
-					diag, err);
-	}
-	r = put_around(tree, &tree, diag, err);
-	if (r < 0)
-		return r;
-	overrides_apply(tree, overrides, n_overrides, done, true, diag);
-	lh_catalog_inline(&catalog, tree, diag);
-	overrides_apply(tree, overrides, n_overrides, done, false, diag);
-	return finish(tree, ret_scenario, diag, err);
+	return run->clock == LH_CLOCK_VIRTUAL && !run->charge_cpu;
 }
 
 int lh_scenario_from_json(const char *file, json_t *resolved, struct lh_scenario **ret_scenario,

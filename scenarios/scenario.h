@@ -98,6 +98,74 @@ struct lh_measured {
 	char *source;
 };
 
+/* What of a path may change in time, as bits. */
+enum lh_attribute {
+	LH_DELAY = 1, /* rtt, too */
+	LH_BANDWIDTH = 2,
+	LH_QUEUE = 4,
+	LH_JITTER = 8,
+	LH_LOSS = 16,
+	LH_LOSS_BURST = 32,
+	LH_DUPLICATE = 64,
+	LH_CORRUPT = 128,
+	LH_REORDER = 256,
+	LH_CUT = 512, /* all is lost, whatever stands elsewhere */
+};
+
+/* What a path has in place of what its network says. */
+struct lh_path_change {
+	unsigned sets;	  /* enum lh_attribute; what is not among them means nothing below */
+	int64_t rtt_ns;	  /* half of it each way; -1: delay_ns stands in its stead */
+	int64_t delay_ns; /* one way */
+	int64_t bandwidth_bps;
+	int64_t queue_bps; /* bandwidth at which a queue's time counts; 0: the present one */
+	struct lh_queue_size queue;
+	int64_t jitter_ns;
+	double loss_ratio;
+	double loss_burst_pkts;
+	double duplicate_ratio;
+	double corrupt_ratio;
+	double reorder_ratio;
+};
+
+struct lh_trace_row {
+	int64_t at_ns;
+	int64_t delay_ns;
+	int64_t bandwidth_bps; /* 0: nothing passes */
+	double loss_ratio;
+};
+
+/* Values that follow each other, from a file. */
+struct lh_trace {
+	char *csv;	     /* what the table was read from; or */
+	char *mahimahi;	     /* what it was computed from */
+	int64_t interval_ns; /* of a Mahimahi trace */
+	bool repeat;
+	int64_t length_ns; /* after which it repeats */
+	char *table;	   /* the values, as CSV */
+
+	/* resolved from the table */
+	unsigned sets; /* enum lh_attribute: its columns; 0: there is no trace */
+	struct lh_trace_row *rows;
+	size_t n_rows;
+	int64_t mean_bps; /* over its length */
+};
+
+/* A change at a time, counted from the start of what runs. */
+struct lh_event {
+	int64_t at_ns;
+	int64_t for_ns; /* -1: until the next of its kind, or the end */
+	char **path;	/* two sites, both directions; or */
+	size_t n_path;
+	char *from; /* one direction; or */
+	char *to;
+	char *site; /* all paths to and from it */
+	bool cut_off;
+	struct lh_path_change change; /* sets: what is written */
+	struct lh_trace trace;
+	struct lh_pos pos;
+};
+
 /* A path as written: between two sites (both directions) or from one to the other. */
 struct lh_path_spec {
 	char **between; /* two names, or none */
@@ -119,6 +187,7 @@ struct lh_path_spec {
 	double duplicate_ratio;
 	double corrupt_ratio;
 	double reorder_ratio;
+	struct lh_trace trace; /* from the start of what runs on */
 	char *source;
 	struct lh_measured *measured;
 	size_t n_measured;
@@ -253,6 +322,18 @@ struct lh_strategy_spec {
 	bool delayed_update;
 };
 
+/* Whom a line of progress speaks for. */
+enum lh_progress_of { LH_PROGRESS_OF_RANK, LH_PROGRESS_OF_GROUP };
+
+/* How a program's progress is read. */
+struct lh_progress_spec {
+	char *pattern;	 /* of a line that it says; NULL: see file. Neither: not read */
+	char *file;	 /* that it writes JSON Lines to */
+	int64_t samples; /* that a line stands for which does not say; -1: unknown */
+	int of;		 /* enum lh_progress_of */
+	int64_t warm_up; /* epochs at the begin that do not count; -1: none */
+};
+
 struct lh_workload {
 	char *model;
 	int mode; /* enum lh_mode */
@@ -261,8 +342,14 @@ struct lh_workload {
 	struct lh_strategy_spec strategy;
 	char *compress;
 	int64_t epochs;
-	char **command; /* a program in the trainers' stead; then nothing above is set */
+	char **command; /* a program in the trainers' stead; then nothing above is set, and
+			 * without one nothing below */
 	size_t n_command;
+	char *folder; /* that it starts in, absolute; NULL: the current one */
+	struct lh_progress_spec progress;
+	int64_t bytes_per_sample; /* -1: unknown */
+	int64_t stop_after_ns;	  /* its end, which is no failure; -1: none */
+	int64_t time_limit_ns;	  /* its end, which is one; -1: none */
 };
 
 struct lh_pricing {
@@ -276,6 +363,14 @@ struct lh_fitness_spec {
 	double rate_headroom;	   /* what it carries over what was asked; 0: not judged */
 };
 
+/* Which packets are kept while the workload runs. */
+struct lh_capture_spec {
+	char **where; /* words of capture.h; none: nothing is captured, and the next two are -1 */
+	size_t n_where;
+	int64_t snaplen_bytes; /* of each packet */
+	int64_t max_bytes;     /* of each file */
+};
+
 struct lh_run_spec {
 	int clock;
 	int backend;
@@ -284,7 +379,9 @@ struct lh_run_spec {
 	int64_t seed;
 	int segments;
 	int probe;
+	bool charge_cpu; /* CPU time passes in virtual time */
 	int64_t guest_memory_bytes;
+	struct lh_capture_spec capture;
 };
 
 struct lh_published {
@@ -318,6 +415,8 @@ struct lh_scenario {
 	struct lh_data_spec data;
 	struct lh_pricing pricing;
 	struct lh_run_spec run;
+	struct lh_event *events; /* the timeline */
+	size_t n_events;
 	struct lh_published published;
 	struct lh_machine *machines;
 	size_t n_machines;
@@ -383,7 +482,7 @@ struct lh_override {
 };
 
 /*
- * Reads a scenario that trains: file is a path, or the id of an experiment of a suite in the
+ * Reads a scenario: file is a path, or the id of an experiment of a suite in the
  * catalog ("A-8-cv"). catalog_dir is the installed catalog folder. All that is wrong goes to diag
  * (LH_EINPUT then); a file that cannot be read gives LH_EINPUT too, in err.
  * *ret_scenario is owned by the caller.
@@ -392,37 +491,36 @@ int lh_scenario_read(const char *file, const char *catalog_dir, const struct lh_
 		     size_t n_overrides, struct lh_scenario **ret_scenario, struct lh_diag *diag,
 		     struct lh_error *err);
 
-/* Something to run a program in, and the program. */
-struct lh_command_source {
-	const char *file; /* a scenario, an experiment, or a network file (or its name alone) */
+/* What a network file becomes where one is given in place of a scenario. */
+enum lh_network_as {
+	LH_NETWORK_REFUSED,
+	LH_NETWORK_AS_HOSTS, /* a node of machine `generic` at each site */
+	/* a node at each site, two where it has a path inside it, whose cards limit nothing */
+	LH_NETWORK_AS_PATHS,
+};
+
+/* What a scenario is read from. */
+struct lh_scenario_source {
+	const char *file; /* a path, or the id of an experiment of a suite in the catalog; where
+			   * networks are taken also one of those, or its name in the catalog */
 	const char *catalog_dir;
 	const struct lh_override *overrides;
 	size_t n_overrides;
-	char *const *command; /* ends with NULL; NULL: the scenario's own */
+	char *const *command; /* in the workload's stead, ends with NULL; NULL: as written */
+	bool needs_command;   /* LH_EUSAGE where there is none */
+	enum lh_network_as network_as;
 };
 
-/*
- * Reads a scenario with the command as its workload. A network file becomes one: a node of
- * machine `generic` at each of its sites. LH_EUSAGE where there is no command; as
- * lh_scenario_read otherwise.
- */
-int lh_scenario_read_command(const struct lh_command_source *source,
-			     struct lh_scenario **ret_scenario, struct lh_diag *diag,
-			     struct lh_error *err);
+/* The same as lh_scenario_read, from a source. */
+int lh_scenario_read_from(const struct lh_scenario_source *source,
+			  struct lh_scenario **ret_scenario, struct lh_diag *diag,
+			  struct lh_error *err);
 
 /* Whether the workload is a program in the trainers' stead. */
 bool lh_scenario_has_command(const struct lh_scenario *scenario);
 
-/*
- * A scenario around a network, for what needs nothing but the network: where file is a network
- * file (a path, or a name in the catalog's networks/), one node at each site, two where the
- * network has a path inside the site, all with network cards of 1 Tbit/s; otherwise file is
- * read as lh_scenario_read does.
- */
-int lh_scenario_read_network(const char *file, const char *catalog_dir,
-			     const struct lh_override *overrides, size_t n_overrides,
-			     struct lh_scenario **ret_scenario, struct lh_diag *diag,
-			     struct lh_error *err);
+/* Whether time passes by the network and by waiting alone, so that a run repeats exactly. */
+bool lh_run_is_exact(const struct lh_run_spec *run);
 
 /* The same from a resolved document (run.json's "scenario"); file names it in messages. */
 int lh_scenario_from_json(const char *file, json_t *resolved, struct lh_scenario **ret_scenario,

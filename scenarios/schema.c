@@ -71,14 +71,52 @@ static const struct lh_field workload_fields[] = {
 };
 
 static const struct lh_section workload_section = {
-	"a workload", "What the nodes do.", sizeof(struct lh_workload), LH_NO_OFFSET, NULL,
+	"a workload without a command", "What the nodes do.", sizeof(struct lh_workload), LH_NO_OFFSET, NULL,
 	LH_NO_OFFSET, workload_fields,
+};
+
+static const struct lh_choice progress_ofs[] = {
+	{"rank", LH_PROGRESS_OF_RANK}, {"group", LH_PROGRESS_OF_GROUP}, {NULL, 0},
+};
+
+static const struct lh_field progress_fields[] = {
+	{.key = "pattern", .type = LH_FIELD_STRING, AT(struct lh_progress_spec, pattern),
+	 .doc = "regular expression (PCRE2) that finds a report in what the program says, such as "
+		"'epoch (?<epoch>\\d+): (?<samples>\\d+) samples'"},
+	{.key = "file", .type = LH_FIELD_STRING, AT(struct lh_progress_spec, file),
+	 .doc = "the file, each node's own, to which the program appends reports as JSON Lines"},
+	{.key = "samples", .type = LH_FIELD_INTEGER, AT(struct lh_progress_spec, samples),
+	 .min = 1, .max = 1000000000000, .doc = "samples of a report that does not say"},
+	{.key = "of", .type = LH_FIELD_CHOICE, AT(struct lh_progress_spec, of),
+	 .choices = progress_ofs,
+	 .doc = "rank (if absent): reports are of the rank that makes them; group: of all ranks, "
+		"and those of the lowest rank that makes any count"},
+	{.key = "warm_up", .type = LH_FIELD_INTEGER, AT(struct lh_progress_spec, warm_up),
+	 .min = 0, .max = 1000000, .doc = "epochs at the begin that are left out of all tables; 0 "
+		"if absent"},
+	END,
+};
+
+static const struct lh_section progress_section = {
+	"progress", "How a program's progress is read: pattern or file.",
+	sizeof(struct lh_progress_spec), LH_NO_OFFSET, NULL, LH_NO_OFFSET, progress_fields,
 };
 
 static const struct lh_field command_fields[] = {
 	{.key = "command", .type = LH_FIELD_STRINGS, .flags = REQUIRED,
 	 AT(struct lh_workload, command), COUNT(struct lh_workload, n_command),
 	 .doc = "a program and its arguments, which every node runs"},
+	{.key = "folder", .type = LH_FIELD_STRING, AT(struct lh_workload, folder),
+	 .doc = "the folder that it starts in, seen from this file; the current one if absent"},
+	{.key = "progress", .type = LH_FIELD_SECTION, AT(struct lh_workload, progress),
+	 .section = &progress_section, .doc = "how its progress is read"},
+	{.key = "bytes_per_sample", .type = LH_FIELD_SIZE,
+	 AT(struct lh_workload, bytes_per_sample), .min = 1,
+	 .doc = "loaded from the data store; prices loading"},
+	{.key = "stop_after", .type = LH_FIELD_DURATION, AT(struct lh_workload, stop_after_ns),
+	 .min = 1, .doc = "the programs are ended then, by the run's clock: no failure"},
+	{.key = "time_limit", .type = LH_FIELD_DURATION, AT(struct lh_workload, time_limit_ns),
+	 .min = 1, .doc = "the run fails then, by the run's clock"},
 	END,
 };
 
@@ -149,6 +187,24 @@ static const struct lh_section fitness_section = {
 	sizeof(struct lh_fitness_spec), LH_NO_OFFSET, NULL, LH_NO_OFFSET, fitness_fields,
 };
 
+static const struct lh_field capture_fields[] = {
+	{.key = "where", .type = LH_FIELD_STRINGS, .flags = REQUIRED,
+	 AT(struct lh_capture_spec, where), COUNT(struct lh_capture_spec, n_where),
+	 .doc = "links and paths: a node (SITE/N), two sites or nodes with a comma between, or all"},
+	{.key = "snaplen", .type = LH_FIELD_SIZE, AT(struct lh_capture_spec, snaplen_bytes),
+	 .fallback = "128 B", .min = 64, .max = 262144,
+	 .doc = "bytes kept of each packet; the default holds all headers of TCP over IP"},
+	{.key = "max_bytes", .type = LH_FIELD_SIZE, AT(struct lh_capture_spec, max_bytes),
+	 .fallback = "1 GiB", .min = 1000, .max = 1099511627776,
+	 .doc = "bound on each file; what comes after is counted, not kept"},
+	END,
+};
+
+static const struct lh_section capture_section = {
+	"a capture", "Packets to keep, in files that tcpdump and Wireshark read.",
+	sizeof(struct lh_capture_spec), LH_NO_OFFSET, NULL, LH_NO_OFFSET, capture_fields,
+};
+
 static const struct lh_field run_fields[] = {
 	{.key = "clock", .type = LH_FIELD_CHOICE, AT(struct lh_run_spec, clock),
 	 .fallback = "virtual", .choices = clocks,
@@ -172,9 +228,14 @@ static const struct lh_field run_fields[] = {
 	 .fallback = "short", .choices = probes,
 	 .doc = "short: as long as a verdict needs; full: as the figures were measured; none: "
 		"not at all, where the workload is a command"},
+	{.key = "charge_cpu", .type = LH_FIELD_BOOLEAN, AT(struct lh_run_spec, charge_cpu),
+	 .doc = "true: CPU time passes in virtual time, and runs do not repeat exactly; false if "
+		"absent"},
 	{.key = "guest_memory", .type = LH_FIELD_SIZE,
 	 AT(struct lh_run_spec, guest_memory_bytes), .fallback = "8 GiB", .min = 268435456,
 	 .max = 1099511627776, .doc = "memory of the guest, taken as it is touched"},
+	{.key = "capture", .type = LH_FIELD_SECTION, AT(struct lh_run_spec, capture),
+	 .section = &capture_section, .doc = "packets to keep; none without"},
 	END,
 };
 
@@ -221,6 +282,9 @@ static const struct lh_field scenario_fields[] = {
 	 .section = &pricing_section, .doc = "what things cost; no costs without"},
 	{.key = "run", .type = LH_FIELD_SECTION, AT(struct lh_scenario, run),
 	 .section = &run_section, .doc = "how it is run"},
+	{.key = "timeline", .type = LH_FIELD_LIST, AT(struct lh_scenario, events),
+	 COUNT(struct lh_scenario, n_events), .max = 1000, .section = &lh_event_section,
+	 .doc = "what changes while it runs"},
 	{.key = "published", .type = LH_FIELD_SECTION, AT(struct lh_scenario, published),
 	 .section = &lh_published_section, .doc = "what others measured"},
 	{.key = "machines", .type = LH_FIELD_MAP, AT(struct lh_scenario, machines),

@@ -25,5 +25,7 @@ extern const struct lh_section lh_prices_section;    /* struct lh_prices */
 extern const struct lh_section lh_scenario_section;  /* struct lh_scenario */
 extern const struct lh_section lh_suite_section;     /* struct lh_suite_file */
 extern const struct lh_section lh_published_section; /* struct lh_published */
+extern const struct lh_section lh_event_section;     /* struct lh_event */
+extern const struct lh_section lh_trace_section;     /* struct lh_trace */
 
 #endif

@@ -87,13 +87,15 @@ static void add_guest_args(struct args *a, const struct lh_guest_request *r)
 	args_add(a, strdup("rw"));
 	args_add(a, strdup("con=null"));
 	args_add(a, strdup("con0=null,fd:1"));
+	if (r->command && r->command->terminal)
+		args_add(a, lh_strf(LH_GUEST_LINK_CONSOLE "=fd:%d", r->link_fd));
 	args_add(a, strdup("uml_dir=" UML_DIR));
 	args_add(a, strdup("umid=guest"));
 	args_add(a, strdup("panic=-1"));
 	args_add(a, strdup("noreboot"));
 	args_add(a, strdup("quiet"));
 	if (r->virtual_clock) {
-		args_add(a, strdup("time-travel=inf-cpu"));
+		args_add(a, strdup(r->charge_cpu ? "time-travel" : "time-travel=inf-cpu"));
 		args_add(a, strdup("time-travel-start=" START_NS));
 		args_add(a, lh_strf("random_seed=%lld", (long long)r->seed));
 	}
@@ -131,6 +133,8 @@ static void become(char *const argv[], const struct lh_guest_request *r, int log
 	dup2(null_fd, STDIN_FILENO);
 	dup2(log_fd, STDOUT_FILENO);
 	dup2(log_fd, STDERR_FILENO);
+	if (r->link_fd)
+		fcntl(r->link_fd, F_SETFD, 0);
 	if (r->wan)
 		fcntl(r->wan->line_fd, F_SETFD, 0);
 	/* the guest's own folder is named relative to this one: see args_add_word */
@@ -185,14 +189,24 @@ static char *log_tail(const char *log_path)
 	return text;
 }
 
+/* Whether all that the guest's init had to do was done: its kernel was halting. A timer's signal
+ * that comes just then can end it badly, and that is of no matter. */
+static bool was_halting(const char *log_path)
+{
+	lh_cleanup_free char *tail = log_tail(log_path);
+
+	return tail && strstr(tail, "reboot: Power down");
+}
+
 static int say_stuck(const struct lh_guest_request *r, struct lh_error *err)
 {
 	return lh_fail(err, LH_ERUN, 0,
 		       "the virtual clock stands still: the programs have computed for %.0f s and "
 		       "not one virtual second has passed. Virtual time passes only while all of "
 		       "them wait; one that spins, or polls without sleeping, stops it for good. "
-		       "Run it with --clock real; or, where it only computes for that long, allow "
-		       "more with --stuck-after",
+		       "Run it with --charge-cpu, so that computing takes time, or with --clock "
+		       "real; or, where it only computes for that long, allow more with "
+		       "--stuck-after",
 		       (double)r->stuck_after_ns / 1e9);
 }
 
@@ -261,6 +275,7 @@ static int wait_for(const struct lh_guest_request *r, pid_t pid, struct lh_error
 	struct lh_watch watch = {.heartbeat_path = heartbeat,
 				 .limit_ns = heartbeat && r->virtual_clock ? r->stuck_after_ns : 0,
 				 .kernel = pid};
+	lh_cleanup_free char *log_path = lh_path_join(r->run_dir, LH_GUEST_LOG);
 	enum outcome outcome = wait_or_stop(r, pid, &watch);
 	int status = 0;
 
@@ -274,9 +289,10 @@ static int wait_for(const struct lh_guest_request *r, pid_t pid, struct lh_error
 		return lh_fail(err, LH_ESIGNAL, SIGINT, "stopped");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED)
 		return lh_fail(err, LH_EENV, 0, "cannot run the guest kernel %s", r->kernel_path);
-	return WIFSIGNALED(status) ? lh_fail(err, LH_ERUN, 0, "the guest was killed by signal %d",
-					     WTERMSIG(status))
-				   : 0;
+	return WIFSIGNALED(status) && !was_halting(log_path)
+		       ? lh_fail(err, LH_ERUN, 0, "the guest was killed by signal %d",
+				 WTERMSIG(status))
+		       : 0;
 }
 
 /* A full disk leaves no trace in the log, which is on it. */

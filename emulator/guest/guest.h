@@ -28,9 +28,11 @@ struct lh_guest_request {
 	int64_t memory_bytes;
 	int64_t seed;
 	bool virtual_clock;
+	bool charge_cpu;		  /* with it: CPU time passes */
 	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
 	const struct lh_guest_wan *wan;	  /* runs no programs at all; NULL: it does */
 	int64_t stuck_after_ns;		  /* of processor time without a virtual second; 0: never */
+	int link_fd;			  /* of the command's terminal, where it has one */
 	int stop_fd;			  /* readable: end the guest at once */
 	void (*tick)(void *context);	  /* called about every 200 ms; may be NULL */
 	void *context;

@@ -16,6 +16,10 @@
 /* The word for a trainer where there is none: a command runs. */
 #define LH_GUEST_NO_TRAINER "-"
 
+/* The guest's console that a terminal's link is. */
+#define LH_GUEST_LINK_CONSOLE "con1"
+#define LH_GUEST_LINK_DEVICE "/dev/tty1"
+
 /* The last word that the guest's init is given: which clock it runs by, or that it is the network
  * alone (by the real clock). */
 #define LH_GUEST_VIRTUAL "virtual"

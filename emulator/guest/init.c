@@ -140,6 +140,11 @@ static int prepare(struct lh_engine_request *request, const char *trainer,
 		r = lh_command_take(OUR_RUN_DIR "/" LH_GUEST_COMMAND, command, err);
 	request->command = command;
 	request->heartbeat_path = OUR_RUN_DIR "/" LH_GUEST_HEARTBEAT;
+	if (r == 0 && command->terminal) {
+		request->link_fd = open(LH_GUEST_LINK_DEVICE, O_RDWR | O_NOCTTY | O_CLOEXEC);
+		if (request->link_fd < 0)
+			r = lh_fail(err, LH_ESYS, errno, "open " LH_GUEST_LINK_DEVICE);
+	}
 	return r;
 }
 

@@ -35,6 +35,15 @@ clean() {
 	clean 0 run --help
 }
 
+@test "captured packets, whole and cut, leak nothing" {
+	seeds=$srcdir/tests/fuzz/corpus/capture
+	clean 0 capture --no-figures --out whole "$seeds/nano-swapped.pcap"
+	clean 3 capture --no-figures --out cut "$seeds/cut.pcap"
+	clean 3 capture --no-figures --out none "$srcdir/tests/guest/small.yaml"
+	clean 0 run --dry-run --capture all --capture east/0,west "$srcdir/tests/guest/small.yaml"
+	clean 3 run --dry-run --capture nowhere "$srcdir/tests/guest/small.yaml"
+}
+
 @test "bad scenarios and wrong usage leak nothing" {
 	for name in three-mistakes unknown-machine missing-network-file negative-price duplicate-key \
 		second-document not-yaml not-text alias-bomb a-list missing-keys wrong-type; do

@@ -4,7 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 
-verbs='run exec rerun verify list plot reproduce import doctor schema'
+verbs='run exec shell rerun verify list plot capture reproduce import doctor schema'
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
@@ -67,6 +67,9 @@ wrong() {
 	wrong exec --stuck-after soon google-cloud-2023 -- true
 	wrong exec --set seed google-cloud-2023 -- true
 	wrong exec --node google-cloud-2023 -- true
+	wrong shell
+	wrong shell google-cloud-2023 gc-us/0 gc-eu/0
+	wrong shell --node gc-us/0 google-cloud-2023
 	wrong rerun
 	wrong rerun --seed 5 somewhere
 	wrong list two words
@@ -185,12 +188,18 @@ wrong() {
 @test "a node that is not there is status 2, and the nodes that are there are told" {
 	run -2 "$LONGHAUL" exec --node gc-us/7 google-cloud-2023 -- true
 	[[ $output == *"no node 'gc-us/7'"*"gc-us/0"* ]]
+	run -2 "$LONGHAUL" shell google-cloud-2023 gc-us/7
+	[[ $output == *"no node 'gc-us/7'"*"gc-us/0"* ]]
 }
 
-@test "a workload with a command is for exec alone, and takes no key of training" {
+@test "a workload with a command takes no key of training, and training none of a command" {
 	sed '/^workload:/,/^run:/c\workload: {command: [hostname]}\nrun: {}' "$small" >command.yaml
-	run -3 "$LONGHAUL" run command.yaml
-	[[ $output == *"command.yaml"*"longhaul exec"* ]]
+	run -0 "$LONGHAUL" run --dry-run command.yaml
+	[[ $output == *"Workload  hostname"*"progress is not reported"* ]]
+	run -3 "$LONGHAUL" run --set workload.epochs=3 command.yaml
+	[[ $output == *"workload.epochs: unknown key in a workload with a command; it belongs to"* ]]
+	run -3 "$LONGHAUL" run --set 'workload.stop_after=3 s' "$small"
+	[[ $output == *"workload.stop_after: unknown key in a workload without a command; it belongs to"* ]]
 	sed -i 's/{command: .*/{command: [hostname], epochs: 3}/' command.yaml
 	run -3 "$LONGHAUL" exec command.yaml
 	[[ $output == *"command.yaml:"*"workload.epochs: unknown key in a workload with a command"* ]]
@@ -199,6 +208,41 @@ wrong() {
 	[[ $output == *"workload.command: is empty"* ]]
 	run -3 "$LONGHAUL" run --set run.probe=none "$small"
 	[[ $output == *"run.probe: trainers run in networks that were measured"* ]]
+}
+
+@test "progress that cannot be read is refused before anything runs, with the nearest name" {
+	sed '/^workload:/,/^run:/c\workload: {command: [hostname]}\nrun: {}' "$small" >command.yaml
+	while IFS='|' read -r progress expected; do
+		run -3 "$LONGHAUL" run --set "workload.progress=$progress" command.yaml
+		echo "$progress: $output"
+		[[ $output == *"workload.progress"*"$expected"* ]]
+	done <<-'END'
+		{of: group}|expected either `pattern` or `file`
+		{pattern: a, file: b}|expected either `pattern` or `file`
+		{pattern: '(?<samples>a'}|missing closing parenthesis, at character 13
+		{pattern: '(?<sample>a)'}|unknown group 'sample'; did you mean 'samples'?
+		{pattern: 'epoch (?<epoch>a)'}|says nothing of samples
+		{patern: a, samples: 3}|unknown key in progress; did you mean 'pattern'?
+		{pattern: a, samples: 0}|too small
+		{file: a, of: all}|group
+	END
+	run -3 "$LONGHAUL" run --set workload.folder=none command.yaml
+	[[ $output == *"workload.folder"*"none"*"No such file"* ]]
+	run -3 "$LONGHAUL" run --charge-cpu --clock real command.yaml
+	[[ $output == *"run.charge_cpu"*"clock: virtual"* ]]
+}
+
+@test "rerun takes no option that changes a run, and its help names none" {
+	run -0 "$LONGHAUL" rerun --help
+	[[ $output != *--seed* && $output != *--set* && $output != *--repeat* && $output == *--dry-run* ]]
+	for option in --seed=1 --set=a=b --repeat=2 --clock=real --coarse; do
+		wrong rerun "$option" somewhere
+		[[ $stderr == *"repeated as it was"* ]]
+	done
+	mkdir of-exec
+	echo '{"exec": ["east/0"], "scenario": {"workload": {"command": ["true"]}}}' >of-exec/run.json
+	run -3 "$LONGHAUL" rerun of-exec
+	[[ $output == *"is of longhaul exec"* ]]
 }
 
 @test "no name of a folder can change the words of the guest's command line" {

@@ -221,6 +221,10 @@ as_nobody() {
 	[[ $output == *"run.nodes"*"clock: real"* ]]
 	run -3 fast --set 'network.paths.0.cross_traffic={mean: 1 Mbit/s, flow: 1 MB}' net.yaml -- true
 	[[ $output == *"cross_traffic"*"--nodes guest"* ]]
+	run -3 fast --capture all net.yaml -- true
+	[[ $output == *"capture"*"--nodes guest"* ]]
+	run -3 fast --set 'timeline=[{at: 1 s, path: [a, b], rtt: 10 ms}]' net.yaml -- true
+	[[ $output == *"timeline"*"--nodes guest"* ]]
 	{
 		printf 'longhaul: 1\nnetwork: many\nsites:\n'
 		for i in $(seq 65); do echo "  s$i: {provider: p, continent: europe}"; done

@@ -47,7 +47,8 @@ near() {
 		for a in events("average"):
 		    took = (a["end_ns"] - a["begin_ns"]) / 1e9
 		    assert bits / 20e6 <= took * 1.001, (bits / 20e6, took)
-		    assert took < bits / 20e6 * 1.3, (bits / 20e6, took)
+		    # two streams in one queue do not end together: 1.13 to 1.52 times as long with seeds 1 to 12
+		    assert took < bits / 20e6 * 1.6, (bits / 20e6, took)
 	END
 }
 

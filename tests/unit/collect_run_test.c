@@ -187,11 +187,11 @@ static void every_column_is_as_worked_out_by_hand(void **state)
 	assert_file(
 		s, "epochs.csv",
 		"epoch,begin_s,end_s,samples,wall_s,calculation_s,communication_s,matchmaking_s,"
-		"wait_s,host_s,transfer_s,apply_s,throughput_sps,local_sps,granularity\n"
+		"wait_s,host_s,transfer_s,apply_s,throughput_sps,local_sps,granularity,loss\n"
 		"0,0.000000000,9.000000000,100,9.000000000,4.250000,3.750000,2.500000,0.500000,"
-		"1.000000,2.000000,0.250000,11.111,23.889,1.4000\n"
+		"1.000000,2.000000,0.250000,11.111,23.889,1.4000,\n"
 		"1,9.000000000,15.000000000,100,6.000000000,4.000000,2.500000,0.000000,0.500000,"
-		"0.500000,1.500000,0.000000,16.667,25.000,1.4000\n");
+		"0.500000,1.500000,0.000000,16.667,25.000,1.4000,\n");
 	assert_file(s, "throughput.csv",
 		    "scenario,seed,nodes,gpus,epochs,samples,wall_s,throughput_sps,local_sps,"
 		    "calculation_s,communication_s,matchmaking_s,granularity,baseline_sps,speedup,"
@@ -320,7 +320,7 @@ static void malformed_events_name_file_and_line(void **state)
 	} cases[] = {
 		{"not json\n{}\n", "rank-1.jsonl:1:"},
 		{"[]\n", "rank-1.jsonl:1:1: not an object"},
-		{"{\"event\":\"end\",\"rank\":1}\n{\"event\":\"end\",\"rank\":0}\n",
+		{"{\"event\":\"end\",\"t_ns\":1,\"rank\":1}\n{\"event\":\"end\",\"rank\":0}\n",
 		 "rank-1.jsonl:2: 'rank'"},
 		{SPAN("wait", "1", "-1", "1", "2", ""), "'epoch'"},
 		{SPAN("wait", "1", "99999999", "1", "2", ""), "'epoch'"},

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of the verbs that take a scenario. See options.h. */
+#include "cli/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/capture_option.h"
+#include "cli/cli.h"
+#include "core/cleanup.h"
+#include "core/units.h"
+
+enum { FIRST_ID = 256, DOC_COLUMN = 20 };
+
+void lh_overrides_done(struct lh_overrides *overrides)
+{
+	for (size_t i = 0; i < overrides->n_owned; i++)
+		free(overrides->owned[i]);
+	free(overrides->capture);
+	*overrides = (struct lh_overrides){.n = 0};
+}
+
+void lh_options_print(const struct lh_option *rows)
+{
+	for (const struct lh_option *row = rows; row->name; row++)
+		printf("  --%s%s%-*s %s\n", row->name, row->arg ? " " : "",
+		       (int)(DOC_COLUMN - strlen(row->name) - (row->arg != NULL)),
+		       row->arg ? row->arg : "", row->doc);
+}
+
+static int add(const char *verb, struct lh_overrides *o, const char *path, const char *value)
+{
+	if (o->n == LH_OVERRIDES_MAX)
+		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
+	o->list[o->n++] = (struct lh_override){path, value};
+	return -1;
+}
+
+/* --set PATH=VALUE. */
+static int add_set(const char *verb, struct lh_overrides *o, const char *arg)
+{
+	const char *equals = strchr(arg, '=');
+	char *path;
+
+	if (!equals || equals == arg)
+		return lh_cli_usage(verb, "--set takes PATH=VALUE, not '%s'", arg);
+	if (o->n_owned == LH_OVERRIDES_MAX || !(path = strndup(arg, (size_t)(equals - arg))))
+		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
+	o->owned[o->n_owned++] = path;
+	return add(verb, o, path, equals + 1);
+}
+
+static int take(const struct lh_options *options, const struct lh_option *row, void *context,
+		struct lh_overrides *overrides)
+{
+	if (strcmp(row->name, LH_OPTION_CAPTURE_NAME) == 0)
+		return lh_capture_option_add(&overrides->capture, optarg) < 0 ? 1 : -1;
+	/* there is no other clock on the host */
+	if (row->key && strcmp(row->key, "run.nodes") == 0 && strcmp(optarg, "host") == 0 &&
+	    add(options->verb, overrides, "run.clock", "real") >= 0)
+		return 2;
+	if (row->key)
+		return add(options->verb, overrides, row->key, row->value ? row->value : optarg);
+	if (row->take)
+		return row->take(context, optarg);
+	if (row->arg)
+		return add_set(options->verb, overrides, optarg);
+	options->print_help();
+	return 0;
+}
+
+/* The rows in getopt's form; owned by the caller. */
+static struct option *to_getopt(const struct lh_option *rows, int *ret_n)
+{
+	struct option *table;
+	int n = 0;
+
+	while (rows[n].name)
+		n++;
+	table = calloc((size_t)n + 1, sizeof(*table));
+	for (int i = 0; table && i < n; i++)
+		table[i] =
+			(struct option){rows[i].name, rows[i].arg ? required_argument : no_argument,
+					NULL, FIRST_ID + i};
+	*ret_n = n;
+	return table;
+}
+
+int lh_options_parse(const struct lh_options *options, int argc, char **argv, void *context,
+		     struct lh_overrides *overrides, int *ret_index, int *ret_end)
+{
+	lh_cleanup_free struct option *table = NULL;
+	int n, id, end = 1;
+
+	table = to_getopt(options->rows, &n);
+	if (!table)
+		return 1;
+	while (end < argc && strcmp(argv[end], "--") != 0)
+		end++;
+	optind = 1;
+	opterr = 0;
+	while ((id = getopt_long(end, argv, ":", table, NULL)) != -1) {
+		const char *shown = argv[optind - 1];
+		int status;
+
+		if (id == ':')
+			return lh_cli_usage(options->verb, "'%s' needs a value", shown);
+		if (id < FIRST_ID || id >= FIRST_ID + n)
+			return lh_cli_usage(options->verb, "there is no option '%s'%s%s%s", shown,
+					    strchr(shown, '=') ? ", or it takes no value" : "",
+					    options->hint ? "; " : "",
+					    options->hint ? options->hint : "");
+		status = take(options, &options->rows[id - FIRST_ID], context, overrides);
+		if (status >= 0)
+			return status;
+	}
+	*ret_index = optind;
+	*ret_end = end;
+	return overrides && overrides->capture
+		       ? add(options->verb, overrides, "run.capture.where", overrides->capture)
+		       : -1;
+}
+
+int lh_option_duration(const char *verb, const char *name, const char *value, int64_t *ret_ns)
+{
+	char why[256];
+
+	if (lh_unit_parse(LH_UNIT_DURATION, value, ret_ns, why, sizeof(why)) < 0)
+		return lh_cli_usage(verb, "--%s: '%s' %s; expected such as '10 min'", name, value,
+				    why);
+	return -1;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options of the verbs that take a scenario: one table per verb gives getopt's form, the help,
+ * and the scenario key that an option stands for.
+ */
+#ifndef LH_CLI_OPTIONS_H
+#define LH_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "scenarios/scenario.h"
+
+enum { LH_OVERRIDES_MAX = 64 };
+
+/* Changes to a scenario in the order in which they were given. All zero is none. */
+struct lh_overrides {
+	struct lh_override list[LH_OVERRIDES_MAX];
+	size_t n;
+	char *owned[LH_OVERRIDES_MAX]; /* copies that the list points into */
+	size_t n_owned;
+	char *capture; /* words of --capture as a JSON array; NULL: none */
+};
+
+void lh_overrides_done(struct lh_overrides *overrides);
+
+/* One option; a table of them ends with name NULL. */
+struct lh_option {
+	const char *name;
+	const char *arg; /* NULL: none */
+	const char *doc;
+	const char *key;   /* of the scenario; NULL: none */
+	const char *value; /* of the key, where the option has no argument */
+	/* without a key: takes the value; -1 to go on, else the exit status */
+	int (*take)(void *context, const char *value);
+};
+
+/* Rows that mean the same everywhere. */
+#define LH_OPTION_SET                                                                         \
+	{                                                                                     \
+		"set", "PATH=VALUE", "change a key: --set 'network.paths.0.rtt=20 ms'", NULL, \
+			NULL, NULL                                                            \
+	}
+#define LH_OPTION_SEED                                                           \
+	{                                                                        \
+		"seed", "N", "seed of everything random", "run.seed", NULL, NULL \
+	}
+#define LH_OPTION_BACKEND                                                        \
+	{                                                                        \
+		"backend", "B", "auto, host or guest", "run.backend", NULL, NULL \
+	}
+#define LH_OPTION_CLOCK                                                  \
+	{                                                                \
+		"clock", "C", "virtual or real", "run.clock", NULL, NULL \
+	}
+#define LH_OPTION_NODES                                                                     \
+	{                                                                                   \
+		"nodes", "W", "where nodes are: guest, or host (a GPU), by the real clock", \
+			"run.nodes", NULL, NULL                                             \
+	}
+#define LH_OPTION_CHARGE_CPU                                                           \
+	{                                                                              \
+		"charge-cpu", NULL, "CPU time passes in virtual time; not repeatable", \
+			"run.charge_cpu", "true", NULL                                 \
+	}
+#define LH_OPTION_CAPTURE                                                                \
+	{                                                                                \
+		LH_OPTION_CAPTURE_NAME, "WHERE",                                         \
+			"keep the packets of a node (SITE/N), of a path (A,B: sites or " \
+			"nodes), or of all; repeat it",                                  \
+			"run.capture.where", NULL, NULL                                  \
+	}
+#define LH_OPTION_CAPTURE_NAME "capture"
+#define LH_OPTION_HELP                                      \
+	{                                                   \
+		"help", NULL, "this text", NULL, NULL, NULL \
+	}
+
+/* What a verb takes. */
+struct lh_options {
+	const char *verb;
+	const struct lh_option *rows;
+	void (*print_help)(void);
+	const char *hint; /* said beside an option that there is not; NULL: nothing */
+};
+
+/* Prints the lines of the help that explain the options. */
+void lh_options_print(const struct lh_option *rows);
+
+/*
+ * Takes the options of argv, which end at its end or at the word `--`; what changes the
+ * scenario goes to overrides, NULL where the verb has no such options. Returns -1 to go on, with
+ * the index of the first word that is none in *ret_index and that of `--` (or argc) in *ret_end;
+ * else the exit status (help, wrong usage).
+ */
+int lh_options_parse(const struct lh_options *options, int argc, char **argv, void *context,
+		     struct lh_overrides *overrides, int *ret_index, int *ret_end);
+
+/* For take: a duration such as '10 min'. -1, or the exit status. */
+int lh_option_duration(const char *verb, const char *name, const char *value, int64_t *ret_ns);
+
+#endif
