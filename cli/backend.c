@@ -2,17 +2,23 @@
 /* Whose kernel emulates. See cli.h. */
 #include "cli/cli.h"
 
-/* Whether others' traffic crosses the network. */
-static bool has_cross_traffic(const struct lh_network *net)
+/* What a network or run has that a guest cannot do which is the network alone; NULL: nothing. */
+static const char *beyond_a_split(const struct lh_scenario *sc)
 {
-	for (size_t i = 0; i < net->n_paths; i++)
-		if (net->paths[i].cross.mean_bps > 0)
-			return true;
+	const struct lh_network *net = &sc->network;
+	bool crosses = false, varies = sc->n_events > 0;
+
+	for (size_t i = 0; i < net->n_paths; i++) {
+		crosses |= net->paths[i].cross.mean_bps > 0;
+		varies |= net->paths[i].trace.sets != 0;
+	}
 	for (size_t i = 0; i < net->n_sites; i++)
-		if (net->sites[i].uplink.cross.mean_bps > 0 ||
-		    net->sites[i].downlink.cross.mean_bps > 0)
-			return true;
-	return false;
+		crosses |= net->sites[i].uplink.cross.mean_bps > 0 ||
+			   net->sites[i].downlink.cross.mean_bps > 0;
+	return crosses			 ? "cross_traffic"
+	       : varies			 ? "timeline` or a `trace"
+	       : sc->run.capture.n_where ? "capture"
+					 : NULL;
 }
 
 int lh_cli_choose_backend(const struct lh_scenario *scenario, enum lh_backend *ret_backend,
@@ -20,6 +26,7 @@ int lh_cli_choose_backend(const struct lh_scenario *scenario, enum lh_backend *r
 {
 	const struct lh_run_spec *spec = &scenario->run;
 	char why[LH_ERROR_MESSAGE_MAX];
+	const char *beyond;
 
 	*ret_backend = (enum lh_backend)spec->backend;
 	if (*ret_backend == LH_BACKEND_AUTO)
@@ -35,9 +42,12 @@ int lh_cli_choose_backend(const struct lh_scenario *scenario, enum lh_backend *r
 		return 0;
 	if (spec->nodes == LH_NODES_HOST && !lh_cli_has_host_nodes(why, sizeof(why)))
 		return lh_fail(err, LH_EENV, 0, "nodes cannot be on this host: %s", why);
-	if (spec->nodes == LH_NODES_HOST && has_cross_traffic(&scenario->network))
+	beyond = spec->nodes == LH_NODES_HOST ? beyond_a_split(scenario) : NULL;
+	if (beyond)
 		return lh_fail(err, LH_EINPUT, 0,
-			       "the network has `cross_traffic`, which this version has only where "
-			       "nodes are beside it; expected --nodes guest, or --backend host");
+			       "there is a `%s`, which this version does not do where nodes are on "
+			       "the host and their network in a guest; expected --nodes guest, or "
+			       "--backend host",
+			       beyond);
 	return lh_cli_guest_kernel(ret_kernel, err);
 }

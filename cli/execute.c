@@ -338,6 +338,12 @@ static int draw(const struct run *run, const struct lh_results *results, struct 
 	return r < 0 ? r : lh_report_write(run->dir, run->ex->scenario, results, err);
 }
 
+/* Whether all was done, and the figures are not to be used. */
+static bool is_doubtful(int outcome)
+{
+	return outcome == LH_EMEASURE || outcome == LH_EUNFIT;
+}
+
 static const char *status_name(int outcome)
 {
 	switch (outcome) {
@@ -391,7 +397,7 @@ static int finish_proof(struct run *run, int outcome, struct lh_error *err)
 	struct lh_error why = *err;
 	int r;
 
-	if (outcome < 0 && outcome != LH_EMEASURE && outcome != LH_EUNFIT)
+	if (outcome < 0 && !is_doubtful(outcome))
 		return outcome;
 	r = write_run_json(run, status_name(outcome), err);
 	if (r == 0)
@@ -426,7 +432,7 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 
 	if (run->ex->verifies)
 		return finish_proof(run, outcome, err);
-	if (run->command && (outcome == 0 || outcome == LH_EMEASURE)) {
+	if (run->command && (outcome == 0 || is_doubtful(outcome))) {
 		r = judge_programs(run, err);
 		outcome = r < 0 ? r : outcome;
 		r = 0;
@@ -434,7 +440,7 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 	if (outcome != LH_EENV)
 		r = lh_collect_run(run->dir, run->ex->scenario, ret_results, &collect_err);
 	if (r < 0 || outcome == LH_EENV) {
-		bool is_new = outcome == 0 || (outcome == LH_EMEASURE && r < 0);
+		bool is_new = outcome == 0 || (is_doubtful(outcome) && r < 0);
 
 		if (is_new)
 			*err = collect_err;

@@ -94,6 +94,7 @@ const struct lh_option lh_run_rows[] = {
 	LH_OPTION_BACKEND,
 	LH_OPTION_NODES,
 	LH_OPTION_CLOCK,
+	LH_OPTION_NODES,
 	LH_OPTION_CHARGE_CPU,
 	{"probe", "P", "short, or full: the network is measured as the published figures were",
 	 "run.probe", NULL, NULL},

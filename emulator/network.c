@@ -42,7 +42,9 @@ static int build(struct lh_net *net, struct lh_error *err)
 		r = open_programs(net, err);
 	if (r == 0)
 		r = lh_nl_open(&net->home, err);
-	return r < 0 ? r : lh_net_build(net, err);
+	if (r == 0)
+		r = lh_net_build(net, err);
+	return r < 0 || net->part == LH_NET_NODES ? r : lh_net_open_wake(net, err);
 }
 
 int lh_net_shape(struct lh_net *net, struct lh_error *err)

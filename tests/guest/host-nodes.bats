@@ -131,7 +131,7 @@ as_nobody() {
 	[ "$status" -eq 0 ] || [ "$status" -eq 6 ]
 	[ "$(grep -c '^rtt\|^throughput' out/links.csv)" -eq 4 ]
 	run timeout "$run_limit_s" "$LONGHAUL" verify --nodes host --backend guest --quiet --out proof \
-		--set machines.any.tcp.congestion_control=reno net.yaml
+		--set machines.unlimited.tcp.congestion_control=reno net.yaml
 	echo "$output"
 	[ "$status" -eq 0 ] || [ "$status" -eq 6 ]
 	# what no busy machine can change: nothing is lost or overtakes, nothing comes early
@@ -221,6 +221,10 @@ as_nobody() {
 	[[ $output == *"run.nodes"*"clock: real"* ]]
 	run -3 fast --set 'network.paths.0.cross_traffic={mean: 1 Mbit/s, flow: 1 MB}' net.yaml -- true
 	[[ $output == *"cross_traffic"*"--nodes guest"* ]]
+	run -3 fast --capture all --out captured net.yaml -- true
+	[[ $output == *"capture"*"--nodes guest"* ]]
+	run -3 fast --set 'timeline=[{at: 1 s, path: [a, b], rtt: 10 ms}]' net.yaml -- true
+	[[ $output == *"timeline"*"--nodes guest"* ]]
 	{
 		printf 'longhaul: 1\nnetwork: many\nsites:\n'
 		for i in $(seq 65); do echo "  s$i: {provider: p, continent: europe}"; done
