@@ -92,7 +92,6 @@ const struct lh_option lh_run_rows[] = {
 	 NULL, take_repeat},
 	OPTIONS_OF_OUTPUT,
 	LH_OPTION_BACKEND,
-	LH_OPTION_NODES,
 	LH_OPTION_CLOCK,
 	LH_OPTION_NODES,
 	LH_OPTION_CHARGE_CPU,

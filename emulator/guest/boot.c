@@ -276,7 +276,6 @@ static int wait_for(const struct lh_guest_request *r, pid_t pid, struct lh_error
 	struct lh_watch watch = {.heartbeat_path = heartbeat,
 				 .limit_ns = heartbeat && r->virtual_clock ? r->stuck_after_ns : 0,
 				 .kernel = pid};
-	lh_cleanup_free char *log_path = lh_path_join(r->run_dir, LH_GUEST_LOG);
 	enum outcome outcome = wait_or_stop(r, pid, &watch);
 	int status = 0;
 
