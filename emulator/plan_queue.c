@@ -14,6 +14,7 @@
 static const int64_t QUEUE_MAX_NS = INT64_C(3600000000000);
 static const int64_t TCP_RTO_MIN_NS = 200000000; /* Linux's shortest time-out */
 static const int64_t CODEL_TARGET_NS = 5000000;	 /* the kernel's own */
+static const double LONGER_RATIO_MAX = 0.02;	 /* by which netem's queue may be longer */
 
 enum {
 	NS_PER_S = 1000000000,
@@ -249,31 +250,60 @@ static void leave_to_netem(const struct lh_plan *plan, struct lh_plan_bottleneck
 		b->limit_bytes > b->burst_bytes + frame ? b->limit_bytes - b->burst_bytes : frame;
 }
 
-/* Whether the queue of a path is one that netem cannot be. Inside a site with shared links no
- * router stands before the last, and netem is as near as one gets. */
+/* Full packets that are in flight on a path. */
+static double full_in_flight(const struct lh_plan *plan, const struct lh_plan_path *p)
+{
+	return lh_plan_bytes_in(p->bandwidth_bps, lh_plan_longest_delay_ns(p)) / wire_bytes(plan);
+}
+
+/* Acknowledgements of a stream in the other direction that are in flight: they are short, and on
+ * the way there may be more of them than of full packets. */
+static double acks_in_flight(const struct lh_plan *plan, size_t from, size_t to)
+{
+	return lh_plan_bytes_in(lh_plan_path_at(plan, to, from)->bandwidth_bps,
+				lh_plan_longest_delay_ns(lh_plan_path_at(plan, from, to))) /
+	       wire_bytes(plan) / SEGMENTS_PER_ACK;
+}
+
+static double waiting_pkts(const struct lh_plan *plan, const struct lh_plan_path *p)
+{
+	return lh_plan_bytes_in(p->bandwidth_bps, p->queue_ns) / wire_bytes(plan);
+}
+
+/* Whether super-packets have to be cut before netem: what they are counted as matters. */
+static bool is_split(const struct lh_plan *plan, size_t from, size_t to)
+{
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+
+	return p->spec->queue.size.unit == LH_QUEUE_PACKETS || lh_plan_is_rough(p) ||
+	       lh_plan_is_rough_later(p) || lh_plan_has_cross(plan, from, to) ||
+	       lh_plan_may_drop(plan, from, to);
+}
+
+/* Whether the queue of a path is one that netem cannot be: managed, in bytes, or notably longer
+ * by the room for acknowledgements. Inside a site with shared links no router stands before the
+ * last, and netem is as near as one gets. */
 static bool wants_bottleneck(const struct lh_plan *plan, size_t from, size_t to)
 {
-	const struct lh_queue_spec *queue = &lh_plan_path_at(plan, from, to)->spec->queue;
+	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
+	const struct lh_queue_spec *queue = &p->spec->queue;
 	const struct lh_plan_access *access = plan->nodes[from].access;
+	double longer = acks_in_flight(plan, from, to) - full_in_flight(plan, p);
+	bool is_longer = longer > 1 && longer > waiting_pkts(plan, p) * LONGER_RATIO_MAX &&
+			 is_split(plan, from, to);
 
 	return (queue->discipline != LH_DROP_TAIL || queue->size.unit == LH_QUEUE_BYTES ||
-		lh_plan_path_at(plan, from, to)->varies) &&
+		p->varies || is_longer) &&
 	       !(is_inside_site(plan, from, to) && access && access->site);
 }
 
-/* Full packets that are in flight on a path, with short ones counted as far as they are more. */
+/* Packets that are in flight on a path, short ones counted as far as they are more. */
 static double packets_in_flight(const struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_plan_path *p = lh_plan_path_at(plan, from, to);
-	double wire = wire_bytes(plan);
-	int64_t delay_ns = lh_plan_longest_delay_ns(p);
-	double full = lh_plan_bytes_in(p->bandwidth_bps, delay_ns) / wire;
-	/* acknowledgements are short: more of them than of full packets may be on the way */
-	double acks = lh_plan_bytes_in(lh_plan_path_at(plan, to, from)->bandwidth_bps, delay_ns) /
-		      wire / SEGMENTS_PER_ACK;
-	double late = lh_plan_bytes_in(p->bandwidth_bps, lh_plan_latest_ns(p)) / wire;
+	double late = lh_plan_bytes_in(p->bandwidth_bps, lh_plan_latest_ns(p)) / wire_bytes(plan);
 
-	return (acks > full ? acks : full) + late;
+	return fmax(acks_in_flight(plan, from, to), full_in_flight(plan, p)) + late;
 }
 
 /* The queue and netem's limit. */
@@ -282,11 +312,9 @@ static void plan_path_queue(struct lh_plan *plan, size_t from, size_t to)
 	struct lh_plan_path *p = &plan->paths[from * plan->n_nodes + to];
 	const struct lh_queue_spec *queue = &p->spec->queue;
 	double in_flight = packets_in_flight(plan, from, to);
-	double waiting;
 
 	p->queue_ns = lh_plan_queue_ns(plan, &queue->size, p->bandwidth_bps,
 				       lh_plan_rtt_ns(plan, from, to));
-	waiting = lh_plan_bytes_in(p->bandwidth_bps, p->queue_ns) / wire_bytes(plan);
 	if (wants_bottleneck(plan, from, to)) {
 		p->bottleneck = bottleneck_of(plan, queue, p->bandwidth_bps, p->queue_ns);
 		leave_to_netem(plan, &p->bottleneck);
@@ -297,11 +325,8 @@ static void plan_path_queue(struct lh_plan *plan, size_t from, size_t to)
 		return;
 	}
 	p->varies = false;
-	p->splits_segments = queue->size.unit == LH_QUEUE_BYTES ||
-			     queue->size.unit == LH_QUEUE_PACKETS || lh_plan_is_rough(p) ||
-			     lh_plan_is_rough_later(p) || lh_plan_has_cross(plan, from, to) ||
-			     lh_plan_may_drop(plan, from, to);
-	p->limit_pkts = lh_plan_u32(ceil(in_flight + waiting) +
+	p->splits_segments = queue->size.unit == LH_QUEUE_BYTES || is_split(plan, from, to);
+	p->limit_pkts = lh_plan_u32(ceil(in_flight + waiting_pkts(plan, p)) +
 				    (p->splits_segments ? 1 : LIMIT_FLOOR_PKTS));
 }
 

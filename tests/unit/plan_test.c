@@ -56,6 +56,7 @@ static void test_every_nanosecond_of_a_round_trip_is_in_one_direction(void **sta
 	}
 }
 
+/* rows 12, 28 */
 static void test_one_way_delays_are_taken_as_written(void **state)
 {
 	const char *first = strstr(small_scenario, "    - {between: [east, west]");
@@ -79,7 +80,8 @@ static void test_one_way_delays_are_taken_as_written(void **state)
 	planned_done(&p);
 }
 
-/* What is in flight and what waits fits below netem's limit, or the limit is the largest. */
+/* What is in flight and what waits fits below netem's limit, or the limit is the largest.
+ * rows 1, 2, 3, 38 */
 static void test_a_queue_holds_what_is_in_flight_and_what_waits(void **state)
 {
 	struct lh_rng rng;
@@ -165,6 +167,7 @@ static int64_t stream_with(const struct lh_override *overrides, size_t n)
 	return bps;
 }
 
+/* row 5 */
 static void test_one_stream_gets_its_window_per_round_trip_or_the_slowest_link(void **state)
 {
 	const struct lh_override window[] = {{"network.stream_window", "144800 B"}};
@@ -321,6 +324,7 @@ static struct lh_plan_path path_with(const struct lh_override *overrides, size_t
 	return path;
 }
 
+/* rows 4, 45 */
 static void test_a_queue_may_be_written_in_any_measure(void **state)
 {
 	static const struct {
@@ -377,6 +381,47 @@ static void test_a_queue_in_bytes_is_a_bottleneck_by_itself(void **state)
 				 0);
 		planned_done(&p);
 	}
+}
+
+/* Netem counts a short packet as a full one: room for many would make a queue longer than asked. */
+static void test_a_queue_beside_a_much_faster_way_back_is_a_bottleneck_by_itself(void **state)
+{
+	const char *first = strstr(small_scenario, "    - {between: [east, west]");
+	const char *second = strstr(small_scenario, "    - {between: [east, east]");
+	lh_cleanup_free char *text =
+		lh_strf("%.*s"
+			"    - {from: east, to: west, delay: 10 ms, bandwidth: 1 Mbit/s}\n"
+			"    - {from: west, to: east, delay: 10 ms, bandwidth: 100 Mbit/s}\n%s",
+			(int)(first - small_scenario), small_scenario, second);
+	const struct lh_plan_path *slow, *fast;
+	struct planned p = {0};
+	struct lh_error err = {0};
+
+	(void)state;
+	p.sc = fixture_read_ok(text, NULL, 0);
+	assert_int_equal(lh_plan_build(p.sc, &p.plan, &err), 0);
+	slow = lh_plan_path_at(p.plan, EAST_0, WEST_0);
+	fast = lh_plan_path_at(p.plan, WEST_0, EAST_0);
+	/* 200 ms at 1 Mbit/s, less two frames */
+	assert_int_equal(slow->bottleneck.limit_bytes, 25000 - 2 * WIRE_BYTES);
+	assert_int_equal(fast->bottleneck.bandwidth_bps, 0);
+	/* 82.6 in flight, 1651.3 wait */
+	assert_int_equal(fast->limit_pkts, 1734 + 1);
+	planned_done(&p);
+}
+
+/* row 60 */
+static void test_a_chance_of_nothing_is_none(void **state)
+{
+	static const struct lh_override o[] = {{"network.paths.0.loss", "0 %"},
+					       {"network.paths.0.duplicate", "0 %"},
+					       {"network.paths.0.corrupt", "0 %"},
+					       {"network.paths.0.reorder", "0 %"}};
+	struct lh_plan_path with = path_with(o, N_ELEMENTS(o)), without = path_with(NULL, 0);
+
+	(void)state;
+	assert_memory_equal(&with.chances, &without.chances, sizeof(with.chances));
+	assert_true(with.seed == 0 && with.limit_pkts == without.limit_pkts);
 }
 
 static void test_a_managed_queue_drops_when_its_target_has_passed(void **state)
@@ -437,6 +482,7 @@ static void test_super_packets_are_cut_only_where_they_matter(void **state)
 	assert_true(path_with(window, 2).splits_segments);
 }
 
+/* row 29 */
 static void test_chances_give_the_asked_loss_and_burst(void **state)
 {
 	static const struct lh_override iid[] = {{"network.paths.0.loss", "0.1 %"}};
@@ -527,6 +573,9 @@ int main(void)
 		cmocka_unit_test(test_network_json_has_every_pair),
 		cmocka_unit_test(test_a_queue_may_be_written_in_any_measure),
 		cmocka_unit_test(test_a_queue_in_bytes_is_a_bottleneck_by_itself),
+		cmocka_unit_test(
+			test_a_queue_beside_a_much_faster_way_back_is_a_bottleneck_by_itself),
+		cmocka_unit_test(test_a_chance_of_nothing_is_none),
 		cmocka_unit_test(test_a_managed_queue_drops_when_its_target_has_passed),
 		cmocka_unit_test(test_a_sites_links_are_on_the_way_to_other_sites_only),
 		cmocka_unit_test(test_super_packets_are_cut_only_where_they_matter),
