@@ -24,6 +24,7 @@ struct verify_options {
 	long sample;
 	bool json;
 	bool quiet;
+	bool no_figures;
 };
 
 static int take_out(void *context, const char *value)
@@ -58,6 +59,13 @@ static int take_quiet(void *context, const char *value)
 	return -1;
 }
 
+static int take_no_figures(void *context, const char *value)
+{
+	(void)value;
+	((struct verify_options *)context)->no_figures = true;
+	return -1;
+}
+
 static const struct lh_option option_rows[] = {
 	{"out", "DIR", "results folder (results/verify-NAME); it must not exist", NULL, NULL,
 	 take_out},
@@ -70,6 +78,7 @@ static const struct lh_option option_rows[] = {
 	LH_OPTION_NODES,
 	{"json", NULL, "print verify.json", NULL, NULL, take_json},
 	{"quiet", NULL, "no progress", NULL, NULL, take_quiet},
+	{"no-figures", NULL, "tables only", NULL, NULL, take_no_figures},
 	LH_OPTION_HELP,
 	{.name = NULL},
 };
@@ -198,6 +207,7 @@ static int verify(const struct verify_options *o, const struct lh_scenario *sc)
 	struct lh_execution ex = {.scenario = sc,
 				  .out = out,
 				  .quiet = o->quiet,
+				  .figures = !o->no_figures,
 				  .verifies = true,
 				  .sample = (size_t)o->sample};
 	struct lh_results results;

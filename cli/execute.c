@@ -400,6 +400,12 @@ static int finish_proof(struct run *run, int outcome, struct lh_error *err)
 	if (outcome < 0 && !is_doubtful(outcome))
 		return outcome;
 	r = write_run_json(run, status_name(outcome), err);
+	if (r == 0 && run->ex->figures) {
+		struct lh_error drawn = {0};
+
+		if (lh_plots_make_proof(run->dir, lh_cli_plot_dir(), &drawn) < 0)
+			lh_log(LH_LOG_WARNING, "no figures: %s", drawn.message);
+	}
 	if (r == 0)
 		r = move_folder(run, err);
 	if (r == 0)

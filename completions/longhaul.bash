@@ -84,7 +84,8 @@ _longhaul() {
 			--name --about --mtu --assume --bandwidth --jitter --out --help'
 		;;
 	verify)
-		_longhaul_add_words '--out --sample --set --seed --clock --backend --nodes --json --quiet --help'
+		_longhaul_add_words '--out --sample --set --seed --clock --backend --nodes --json --quiet
+			--no-figures --help'
 		;;
 	capture) _longhaul_add_words '--out --interval --no-figures --help' ;;
 	reproduce) _longhaul_add_words '--out --json --all --coarse --help' ;;

@@ -35,6 +35,7 @@ static const double losses_wanted = 300;		    /* or bursts of them */
 void lh_verdict_done(struct lh_verdict *v)
 {
 	free(v->rows);
+	free(v->quantiles);
 	memset(v, 0, sizeof(*v));
 }
 

@@ -50,9 +50,23 @@ struct lh_verify_row {
 	bool ok;
 };
 
+/* A quantile of the delays on a path with jitter, for the figure: nothing is judged by it. */
+struct lh_verify_quantile {
+	long from_node;
+	long to_node;
+	double share; /* of packets that are not later */
+	double asked_ms;
+	double achieved_ms;
+	double asked_mean_ms;
+	double asked_sd_ms;
+	int64_t n; /* packets */
+};
+
 struct lh_verdict {
 	struct lh_verify_row *rows;
 	size_t n_rows;
+	struct lh_verify_quantile *quantiles;
+	size_t n_quantiles;
 	size_t n_tests; /* rows with chance in them: each has its share of alpha */
 	size_t n_paths; /* directed pairs of nodes that were measured, of all */
 	size_t n_all_paths;
@@ -72,7 +86,8 @@ void lh_verdict_done(struct lh_verdict *verdict);
 const char *lh_property_name(enum lh_property property);
 const char *lh_property_unit(enum lh_property property);
 
-/* Writes verify.csv and verify.json into a folder (docs/formats.md). */
+/* Writes verify.csv, verify.json and, where there is jitter, jitter.csv into a folder
+ * (docs/formats.md). */
 int lh_verdict_write(const struct lh_verdict *verdict, const struct lh_plan *plan, const char *dir,
 		     struct lh_error *err);
 

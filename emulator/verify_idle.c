@@ -95,6 +95,39 @@ static double kurtosis(const struct lh_jitter_table *j)
 	return fourth / (second * second);
 }
 
+/* Sorted delays beside the table's. */
+static int add_quantiles(struct lh_verify *v, const struct lh_train *t, const double *ms, size_t n,
+			 double mean_ms, struct lh_error *err)
+{
+	static const double shares[] = {0.001, 0.01, 0.02, 0.05, 0.1,  0.2,  0.3,  0.4,	 0.5,
+					0.6,   0.7,  0.8,  0.9,	 0.95, 0.98, 0.99, 0.999};
+	enum { N_SHARES = sizeof(shares) / sizeof(shares[0]) };
+	const struct lh_jitter_table *j = lh_verify_path(v, t)->jitter;
+	struct lh_verdict *verdict = v->verdict;
+	struct lh_verify_quantile *grown = reallocarray(
+		verdict->quantiles, verdict->n_quantiles + N_SHARES, sizeof(*verdict->quantiles));
+
+	if (!grown)
+		return lh_fail(err, LH_ESYS, ENOMEM, "verify the network");
+	verdict->quantiles = grown;
+	for (size_t i = 0; i < N_SHARES; i++) {
+		double entry = j->entries[(size_t)(shares[i] * LH_JITTER_ENTRIES)];
+
+		grown[verdict->n_quantiles++] = (struct lh_verify_quantile){
+			.from_node = (long)t->from,
+			.to_node = (long)t->to,
+			.share = shares[i],
+			.asked_ms = mean_ms +
+				    entry / LH_JITTER_SCALE * (double)j->sigma_ns / LH_NS_PER_MS,
+			.achieved_ms = ms[(size_t)(shares[i] * (double)n)],
+			.asked_mean_ms = mean_ms,
+			.asked_sd_ms = j->sd_ns / LH_NS_PER_MS,
+			.n = (int64_t)n,
+		};
+	}
+	return 0;
+}
+
 static int judge_jitter(struct lh_verify *v, const struct lh_train *t, const double *ms, size_t n,
 			double target_ms, struct lh_error *err)
 {
@@ -125,7 +158,9 @@ static int judge_jitter(struct lh_verify *v, const struct lh_train *t, const dou
 	shape.achieved = distance(j, target_ms, ms, n);
 	shape.p = lh_ks_p(shape.achieved, n);
 	shape.chance = 1 / sqrt((double)n);
-	r = lh_verify_add(v, mean, err);
+	r = add_quantiles(v, t, ms, n, target_ms, err);
+	if (r == 0)
+		r = lh_verify_add(v, mean, err);
 	if (r == 0)
 		r = lh_verify_add(v, sd, err);
 	return r < 0 || !v->is_virtual ? r : lh_verify_add(v, shape, err);

@@ -86,6 +86,28 @@ static int write_csv(const struct lh_verdict *v, const struct lh_plan *plan, con
 	return failed ? lh_fail(err, LH_ESYS, errno, "write %s", path) : 0;
 }
 
+static int write_quantiles(const struct lh_verdict *v, const struct lh_plan *plan, const char *path,
+			   struct lh_error *err)
+{
+	FILE *f = path ? fopen(path, "we") : NULL;
+	bool failed;
+
+	if (!f)
+		return lh_fail(err, LH_ESYS, errno, "create %s", path ? path : "jitter.csv");
+	fputs("from_node,to_node,share,asked_ms,achieved_ms,asked_mean_ms,asked_sd_ms,packets\n",
+	      f);
+	for (size_t i = 0; i < v->n_quantiles; i++) {
+		const struct lh_verify_quantile *q = &v->quantiles[i];
+
+		fprintf(f, "%s,%s,%g,%.9g,%.9g,%.9g,%.9g,%" PRId64 "\n",
+			node_name(plan, q->from_node), node_name(plan, q->to_node), q->share,
+			q->asked_ms, q->achieved_ms, q->asked_mean_ms, q->asked_sd_ms, q->n);
+	}
+	failed = ferror(f);
+	failed |= fclose(f) != 0;
+	return failed ? lh_fail(err, LH_ESYS, errno, "write %s", path) : 0;
+}
+
 static json_t *row_to_json(const struct lh_plan *plan, const struct lh_verify_row *row)
 {
 	json_t *doc =
@@ -107,11 +129,14 @@ int lh_verdict_write(const struct lh_verdict *v, const struct lh_plan *plan, con
 		     struct lh_error *err)
 {
 	lh_cleanup_free char *csv = lh_path_join(dir, "verify.csv");
+	lh_cleanup_free char *jitter = lh_path_join(dir, "jitter.csv");
 	lh_cleanup_free char *path = lh_path_join(dir, "verify.json");
 	json_t *rows = json_array();
 	lh_cleanup_json json_t *doc = NULL;
 	int r = write_csv(v, plan, csv, err);
 
+	if (r == 0 && v->n_quantiles)
+		r = write_quantiles(v, plan, jitter, err);
 	for (size_t i = 0; i < v->n_rows; i++)
 		json_array_append_new(rows, row_to_json(plan, &v->rows[i]));
 	doc = json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:f, s:o}", "format", "longhaul-verify/1",

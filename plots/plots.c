@@ -2,6 +2,7 @@
 /* Writes the figures' scripts and data, and runs gnuplot. See plots.h; the data are plots_*.c's. */
 #include "plots/plots.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -17,7 +18,7 @@
 #include "core/file.h"
 #include "plots/plots_internal.h"
 
-enum { TEMPLATE_MAX_BYTES = 1 << 20, STDERR_MAX = 600, N_PLOTS = 5 };
+enum { TEMPLATE_MAX_BYTES = 1 << 20, STDERR_MAX = 600, N_PLOTS = 5, DRAWN_MAX = 16 };
 
 const struct lh_plot lh_plots[N_PLOTS + 1] = {
 	{"throughput", "Throughput of the group per epoch, beside what the ranks reach without "
@@ -34,9 +35,12 @@ const struct lh_plot lh_plots[N_PLOTS + 1] = {
 	{NULL, NULL},
 };
 
-static const lh_plot_prepare prepares[N_PLOTS] = {
-	lh_plot_throughput_prepare, lh_plot_time_prepare, lh_plot_traffic_prepare,
-	lh_plot_links_prepare,	    lh_plot_cost_prepare,
+static const struct lh_plot_figure figures_of_runs[N_PLOTS] = {
+	{"throughput", "Throughput per epoch", lh_plot_throughput_prepare},
+	{"time", "Time per epoch", lh_plot_time_prepare},
+	{"traffic", "Traffic by sending site", lh_plot_traffic_prepare},
+	{"links", "The network as measured", lh_plot_links_prepare},
+	{"cost", "Cost by item", lh_plot_cost_prepare},
 };
 
 void lh_plot_put_text(FILE *head, const char *name, const char *text)
@@ -139,34 +143,17 @@ static int read_run(struct lh_plot_run *run, struct lh_error *err)
 		return r;
 	run->is_valid = valid != 0;
 	run->scenario = strdup(csv.cells[columns[0]]);
-	return run->scenario ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "read %s", csv.path);
-}
-
-static const char *const titles[N_PLOTS] = {
-	"Throughput per epoch",	   "Time per epoch", "Traffic by sending site",
-	"The network as measured", "Cost by item",
-};
-
-/* One figure to be drawn. */
-struct figure {
-	const char *name;
-	const char *title;
-	const char *about;
-	bool is_valid;
-	lh_plot_prepare prepare;
-};
-
-/* "8 nodes, 4 epochs" ...; owned by the caller. */
-static char *describe_run(const struct lh_plot_run *run)
-{
-	return lh_strf("%s%s, %lld node%s, %lld epoch%s, seed %lld",
-		       run->is_valid ? "" : "INVALID RUN: ", run->scenario, (long long)run->n_nodes,
-		       run->n_nodes == 1 ? "" : "s", (long long)run->n_epochs,
-		       run->n_epochs == 1 ? "" : "s", (long long)run->seed);
+	run->about = lh_strf("%s%s, %lld node%s, %lld epoch%s, seed %lld",
+			     run->is_valid ? "" : "INVALID RUN: ", csv.cells[columns[0]],
+			     (long long)run->n_nodes, run->n_nodes == 1 ? "" : "s",
+			     (long long)run->n_epochs, run->n_epochs == 1 ? "" : "s",
+			     (long long)run->seed);
+	return run->scenario && run->about ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "read %s", csv.path);
 }
 
 /* The variables that every template needs. */
-static void put_common(FILE *head, const struct figure *figure)
+static void put_common(FILE *head, const struct lh_plot_run *run,
+		       const struct lh_plot_figure *figure)
 {
 	const char *name = figure->name;
 	lh_cleanup_free char *data_file = lh_strf("%s.csv", name);
@@ -178,8 +165,8 @@ static void put_common(FILE *head, const struct figure *figure)
 	lh_plot_put_text(head, "name", name);
 	lh_plot_put_text(head, "data_file", data_file ? data_file : "");
 	lh_plot_put_text(head, "title_text", figure->title);
-	lh_plot_put_text(head, "about_text", figure->about);
-	fprintf(head, "is_valid = %d\n", figure->is_valid);
+	lh_plot_put_text(head, "about_text", run->about);
+	fprintf(head, "is_valid = %d\n", run->is_valid);
 }
 
 static int append_template(FILE *head, const char *template_dir, const char *name,
@@ -220,7 +207,7 @@ static void remove_parts(const char *folder, const char *name)
 
 /* Writes one figure's data and script: 1, 0 where the run has no data for it, or an error. */
 static int write_plot(const struct lh_plot_run *run, const char *folder, const char *template_dir,
-		      const struct figure *figure, struct lh_error *err)
+		      const struct lh_plot_figure *figure, struct lh_error *err)
 {
 	const char *name = figure->name;
 	lh_cleanup_free char *head_text = NULL, *data_text = NULL;
@@ -231,7 +218,7 @@ static int write_plot(const struct lh_plot_run *run, const char *folder, const c
 
 	remove_parts(folder, name);
 	if (head && data) {
-		put_common(head, figure);
+		put_common(head, run, figure);
 		r = figure->prepare(run, head, data, err);
 		if (r > 0 && (r = append_template(head, template_dir, "style", err)) == 0 &&
 		    (r = append_template(head, template_dir, name, err)) == 0)
@@ -346,23 +333,22 @@ static int run_gnuplot(const char *folder, char **argv, struct lh_error *err)
 		       *said ? said : "it said nothing");
 }
 
-static int make_all(const struct lh_plot_run *run, const char *folder, const char *template_dir,
-		    struct lh_error *err)
+int lh_plot_draw(const struct lh_plot_run *run, const struct lh_plot_figure *figures,
+		 size_t n_figures, const char *template_dir, struct lh_error *err)
 {
-	char *argv[N_PLOTS + 3] = {(char[]){"gnuplot"}, (char[]){"--default-settings"}};
-	char *scripts[N_PLOTS] = {NULL};
-	lh_cleanup_free char *about = describe_run(run);
+	lh_cleanup_free char *folder = lh_path_join(run->dir, "figures");
+	char *argv[DRAWN_MAX + 3] = {(char[]){"gnuplot"}, (char[]){"--default-settings"}};
+	char *scripts[DRAWN_MAX] = {NULL};
 	size_t n = 0;
-	int r = about ? lh_dir_make(folder, err) : lh_fail(err, LH_ESYS, ENOMEM, "write figures");
+	int r = folder ? lh_dir_make(folder, err)
+		       : lh_fail(err, LH_ESYS, ENOMEM, "write figures of %s", run->dir);
 
-	for (size_t i = 0; i < N_PLOTS && r == 0; i++) {
-		struct figure figure = {lh_plots[i].name, titles[i], about, run->is_valid,
-					prepares[i]};
-
-		r = write_plot(run, folder, template_dir, &figure, err);
+	assert(n_figures <= DRAWN_MAX);
+	for (size_t i = 0; i < n_figures && r == 0; i++) {
+		r = write_plot(run, folder, template_dir, &figures[i], err);
 		if (r <= 0)
 			continue;
-		scripts[n] = lh_strf("%s.gp", lh_plots[i].name);
+		scripts[n] = lh_strf("%s.gp", figures[i].name);
 		r = scripts[n] ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "write figures");
 		argv[2 + n] = scripts[n];
 		n++;
@@ -376,31 +362,25 @@ static int make_all(const struct lh_plot_run *run, const char *folder, const cha
 
 int lh_plots_make(const char *run_dir, const char *template_dir, struct lh_error *err)
 {
-	lh_cleanup_free char *folder = lh_path_join(run_dir, "figures");
 	struct lh_plot_run run = {.dir = run_dir};
-	int r;
+	int r = read_run(&run, err);
 
-	if (!folder)
-		return lh_fail(err, LH_ESYS, ENOMEM, "write figures of %s", run_dir);
-	r = read_run(&run, err);
 	if (r == 0)
-		r = make_all(&run, folder, template_dir, err);
+		r = lh_plot_draw(&run, figures_of_runs, N_PLOTS, template_dir, err);
 	free(run.scenario);
+	free(run.about);
 	return r;
 }
 
 int lh_plots_make_flows(const char *dir, const char *template_dir, const char *about,
 			struct lh_error *err)
 {
-	lh_cleanup_free char *folder = lh_path_join(dir, "figures");
-	char *argv[] = {(char[]){"gnuplot"}, (char[]){"--default-settings"}, (char[]){"flows.gp"},
-			NULL};
-	struct figure figure = {"flows", "TCP flows as captured", about, true,
-				lh_plot_flows_prepare};
-	struct lh_plot_run run = {.dir = dir};
-	int r = folder ? lh_dir_make(folder, err) : lh_fail(err, LH_ESYS, ENOMEM, "write figures");
+	static const struct lh_plot_figure figure = {"flows", "TCP flows as captured",
+						     lh_plot_flows_prepare};
+	lh_cleanup_free char *line = strdup(about);
+	const struct lh_plot_run run = {.dir = dir, .about = line, .is_valid = true};
 
-	if (r == 0)
-		r = write_plot(&run, folder, template_dir, &figure, err);
-	return r > 0 ? run_gnuplot(folder, argv, err) : r;
+	if (!line)
+		return lh_fail(err, LH_ESYS, ENOMEM, "write figures");
+	return lh_plot_draw(&run, &figure, 1, template_dir, err);
 }

@@ -28,6 +28,12 @@ extern const struct lh_plot lh_plots[];
 int lh_plots_make(const char *run_dir, const char *template_dir, struct lh_error *err);
 
 /*
+ * The same for a proof's folder, from its verify.csv, verify.json and, where there is jitter,
+ * jitter.csv: figures `verify` and `jitter`.
+ */
+int lh_plots_make_proof(const char *proof_dir, const char *template_dir, struct lh_error *err);
+
+/*
  * Writes dir/figures with one figure of dir/flows.csv and dir/flow-intervals.csv: the flows with
  * the most payload over time. Nothing where no flow carried any. about stands below the
  * title. Errors as above.

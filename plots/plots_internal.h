@@ -13,6 +13,7 @@
 /* What figures say about the run, from throughput.csv. */
 struct lh_plot_run {
 	const char *dir; /* borrowed */
+	char *about;	 /* the line below the title */
 	char *scenario;
 	int64_t seed;
 	int64_t n_nodes;
@@ -30,6 +31,17 @@ struct lh_plot_run {
  */
 typedef int (*lh_plot_prepare)(const struct lh_plot_run *run, FILE *head, FILE *data,
 			       struct lh_error *err);
+
+/* One figure and how it is prepared. */
+struct lh_plot_figure {
+	const char *name;
+	const char *title;
+	lh_plot_prepare prepare;
+};
+
+/* Writes n figures into a folder `figures` of the run's. As lh_plots_make. */
+int lh_plot_draw(const struct lh_plot_run *run, const struct lh_plot_figure *figures, size_t n,
+		 const char *template_dir, struct lh_error *err);
 
 int lh_plot_throughput_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
 			       struct lh_error *err);

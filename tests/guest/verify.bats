@@ -56,6 +56,7 @@ achieved() {
 	[ "$(grep -c '^delay\|^delay-mean' one/verify.csv)" -eq 2 ]
 }
 
+# rows 32, 54
 @test "each direction is measured by itself" {
 	cat >net.yaml <<-END
 		longhaul: 1
@@ -79,9 +80,28 @@ achieved() {
 	END
 }
 
+# row 40
 @test "a packet takes its length over the rate: 1514 bytes at 1 Mbit/s" {
 	verify --out out --sample 3 --set network.paths.0.bandwidth='1 Mbit/s' "$small_scenario"
 	awk -F, '$1 == "serialisation" && $2 != $3 { n++; if ($8 < 11.26 || $8 > 11.27) exit 1 } END { exit !n }' out/verify.csv
+}
+
+@test "a proof leaves figures, which plot makes anew" {
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed (Debian package: gnuplot-nox)"
+	verify --out out --set network.paths.0.jitter='1 ms' "$small_scenario"
+	for name in verify jitter; do
+		for ending in csv gp svg png; do
+			[ -s "out/figures/$name.$ending" ]
+		done
+	done
+	grep -q 'two-sites: 6 of 6 directed paths' out/figures/verify.svg
+	cp -r out/figures before
+	rm -r out/figures
+	"$LONGHAUL" plot out
+	cmp before/verify.svg out/figures/verify.svg
+	cmp before/jitter.svg out/figures/jitter.svg
+	verify --no-figures --out plain --sample 1 "$small_scenario"
+	[ ! -e plain/figures ] && [ ! -e plain/jitter.csv ]
 }
 
 @test "a network of the catalog is proved by its name" {
@@ -95,6 +115,7 @@ achieved() {
 	END
 }
 
+# row 22
 @test "1 Tbit/s is carried in super-packets, but not in packets: status 6, said where" {
 	local fast=(--sample 2 --set network.paths.0.bandwidth='1 Tbit/s' --set network.stream_window='1 MB'
 		--set machines.box.nic.up='1 Tbit/s' --set machines.box.nic.down='1 Tbit/s'
@@ -122,6 +143,7 @@ achieved() {
 	run -2 "$LONGHAUL" verify --out there "$small_scenario"
 }
 
+# row 23
 @test "64 sites in a full mesh lose no packet, from the first on" {
 	python3 - >mesh.yaml <<-'END'
 		print("longhaul: 1\nnetwork: mesh\nsites:")

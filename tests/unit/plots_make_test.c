@@ -40,6 +40,14 @@ static const struct {
 	 "kind,from,to,streams,target,achieved,unit,ok\n"
 	 "rtt,us,eu,,103.1,103.2,ms,1\nrtt,us,eu,,103.1,103.4,ms,1\nrtt,eu,us,,103.1,150,ms,0\n"
 	 "throughput,us,eu,10,2100,2000,Mbit/s,1\nthroughput,us,eu,1,210,205,Mbit/s,1\n"},
+	{"verify.json", "{\"network\": \"it's a {/ mesh}\", \"ok\": false, \"paths\": 2, "
+			"\"all_paths\": 6, \"rows\": [1, 2, 3, 4]}"},
+	{"verify.csv", "property,from,to,unit,target,achieved,tolerance,chance,ok\n"
+		       "delay,a,b,ms,20,20.01,0.04,0.01,yes\ndelay,b,a,ms,20,21,0.05,0,no\n"
+		       "rate,a,b,Mbit/s,100,,1,0,no\novertaken,a,b,packets,0,0,0,0,yes\n"},
+	{"jitter.csv", "from_node,to_node,share,asked_ms,achieved_ms,asked_mean_ms,asked_sd_ms,"
+		       "packets\n"
+		       "a/0,b/0,0.1,17,18,20,2,500\na/0,b/0,0.9,23,23.5,20,2,500\n"},
 	{"engine.json", "{\"status\": \"done\", \"pinned\": {\"tcp\": {\"a<b\": [1, 2]}}}"},
 };
 
@@ -172,6 +180,66 @@ static void figures_without_data_are_left_out(void **state)
 	}
 }
 
+/* Draws the proof, or skips the test where this machine cannot. */
+static void draw_proof(void)
+{
+	const char *templates = getenv("LONGHAUL_PLOTDIR");
+	struct lh_error err = {0};
+	int r;
+
+	if (!templates)
+		skip();
+	r = lh_plots_make_proof(dir, templates, &err);
+	if (r == LH_EENV)
+		skip();
+	if (r < 0)
+		print_error("%s\n", err.message);
+	assert_int_equal(r, 0);
+}
+
+static void a_proofs_figure_has_every_row_in_shares_of_what_is_allowed(void **state)
+{
+	lh_cleanup_free char *data = NULL, *svg = NULL, *jitter = NULL;
+
+	(void)state;
+	draw_proof();
+	data = read_file("figures/verify.csv");
+	/* 0.01 of 0.05; what misses by more than the axis shows; what never came */
+	assert_string_equal(data, "kind,lane,share,lowest,quarter,three_quarters,highest\n"
+				  "miss,0.000,1.30000,,,,\n"
+				  "miss,1.000,-1.30000,,,,\n"
+				  "point,0.000,0.20000,,,,\n"
+				  "point,2.000,0.00000,,,,\n");
+	svg = read_file("figures/verify.svg");
+	assert_non_null(strstr(svg, "it's a {/ mesh}: 2 of 6 directed paths, 4 rows, NOT as"));
+	assert_non_null(strstr(svg, "n 2 (1 missed): +1 of \302\2610.05 ms"));
+	assert_non_null(strstr(svg, "n 1 (1 missed): nothing came"));
+	jitter = read_file("figures/jitter.csv");
+	assert_string_equal(jitter, "path,asked,achieved\n0,-1.50000,-1.00000\n"
+				    "0,1.50000,1.75000\n");
+}
+
+/* A hundred rows are a strip; only what misses is drawn by itself. */
+static void many_rows_are_quantiles(void **state)
+{
+	lh_cleanup_free char *path = lh_path_join(dir, "verify.csv");
+	lh_cleanup_free char *data = NULL;
+	FILE *f = fopen(path, "we");
+
+	(void)state;
+	assert_non_null(f);
+	fputs("property,from,to,unit,target,achieved,tolerance,chance,ok\n", f);
+	for (int i = 0; i <= 100; i++)
+		fprintf(f, "rate,a,b,Mbit/s,100,%.2f,1,0,%s\n", i == 100 ? 102 : 99.5 + i / 100.0,
+			i == 100 ? "no" : "yes");
+	fclose(f);
+	draw_proof();
+	data = read_file("figures/verify.csv");
+	assert_string_equal(data, "kind,lane,share,lowest,quarter,three_quarters,highest\n"
+				  "miss,0.000,1.30000,,,,\n"
+				  "strip,0.000,0.00000,-0.50000,-0.25000,0.24000,0.49000\n");
+}
+
 static void without_gnuplot_the_error_says_what_to_install(void **state)
 {
 	const char *templates = getenv("LONGHAUL_PLOTDIR");
@@ -239,6 +307,8 @@ int main(void)
 		TEST(the_same_run_gives_the_same_bytes),
 		TEST(data_of_figures_add_up),
 		TEST(figures_without_data_are_left_out),
+		TEST(a_proofs_figure_has_every_row_in_shares_of_what_is_allowed),
+		TEST(many_rows_are_quantiles),
 		TEST(without_gnuplot_the_error_says_what_to_install),
 		TEST(html_is_escaped),
 		TEST(the_report_escapes_names_and_says_why_a_run_is_invalid),
