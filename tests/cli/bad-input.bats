@@ -25,6 +25,7 @@ refuse() {
 	fi
 }
 
+# rows 12, 20, 44
 @test "every bad scenario is refused with its messages, all at once" {
 	if [[ $(file -L "$LONGHAUL") == *asan* ]] || nm -D "$LONGHAUL" 2>/dev/null | grep -q __asan_init; then
 		skip "AddressSanitizer reserves more address space than the bound"

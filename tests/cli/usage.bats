@@ -179,6 +179,7 @@ wrong() {
 	[[ $output == *"published: "* ]]
 }
 
+# row 33
 @test "doctor says what is missing and how to mend it" {
 	LONGHAUL_GUEST_KERNEL=/none/linux LONGHAUL_DATADIR=/none run -4 "$LONGHAUL" doctor
 	[[ $output == *"MISSING  catalog"*"mend:"* ]]

@@ -1,9 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Links that the nodes of a site share, and queues that the kernel manages. Numbers in brackets
-# are rows of the list of what users of such tools ran into: what many senders share is limited
-# at the receiver too (31), a drop-tail queue and a delay are apart (6, 8), classes do not clash
-# (42), and one pair's load leaves another pair alone (11 of the properties).
+# Links that the nodes of a site share, and queues that the kernel manages. `row N` is one of
+# "What users of such tools ran into" in docs/emulation.md.
 
 bats_require_minimum_version 1.5.0
 load run
@@ -95,6 +93,7 @@ print(goodput, retransmits, rtt, engine["explained"], engine["site_links"])
 exec(sys.stdin.read())' "$1"
 }
 
+# rows 31, 42
 @test "the links of a site have their rates and queues, and pairs keep theirs" {
 	timeout "$run_limit_s" "$LONGHAUL" verify --quiet --out proof \
 		--set 'network.sites.west.downlink={bandwidth: 6 Mbit/s, queue: 40 ms}' network.yaml
@@ -120,6 +119,7 @@ exec(sys.stdin.read())' "$1"
 	grep -q '^uplink-queue,.*,yes$' up/verify.csv
 }
 
+# rows 31, 34
 @test "flows through a shared link add up to it, and share it" {
 	duration_s=60 flows four
 	said four <<-'END'
@@ -141,6 +141,7 @@ exec(sys.stdin.read())' "$1"
 	END
 }
 
+# rows 6, 7
 @test "a managed queue keeps the delay short where a drop-tail queue is full" {
 	for discipline in codel fq_codel; do
 		flows $discipline --set network.sites.east.uplink.queue_discipline=$discipline \
@@ -156,6 +157,7 @@ exec(sys.stdin.read())' "$1"
 	END
 }
 
+# rows 7, 42
 @test "a managed queue on a path, and marks in place of losses" {
 	flows path --set network.sites.east.uplink.bandwidth='100 Mbit/s' --set network.paths.2.bandwidth='4 Mbit/s' \
 		--set network.paths.2.queue='500 ms' --set network.paths.2.queue_discipline=codel
@@ -207,6 +209,7 @@ exec(sys.stdin.read())' "$1"
 	END
 }
 
+# row 36
 @test "an idle pair does not feel what another pair does" {
 	command -v ping >/dev/null || skip "ping is not installed (Debian package: iputils-ping)"
 	cat >beside <<-'END'

@@ -56,6 +56,7 @@ assert_finished_epochs_are_there() {
 	[ -e out/throughput.csv ] && [ -e out/links.csv ] && [ -e out/cost.csv ]
 }
 
+# rows 50, 51
 @test "SIGINT ends a run with status 130 and the tables of the finished epochs" {
 	start
 	kill -INT "$running"
@@ -72,6 +73,7 @@ assert_finished_epochs_are_there() {
 	assert_finished_epochs_are_there
 }
 
+# rows 48, 51
 @test "SIGKILL takes the whole guest along" {
 	start
 	kill -KILL "$running"

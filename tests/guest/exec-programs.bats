@@ -58,6 +58,7 @@ assert_fetched() {
 	[[ $output =~ west/0:.*\ 1[0-9][0-9]\ Mbits/sec.*receiver ]]
 }
 
+# row 13
 @test "curl fetches from nginx" {
 	need curl curl
 	PATH=$PATH:/usr/sbin need nginx nginx-light

@@ -1,10 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # What a path can be asked to do to packets, measured: jitter, loss, duplicates, damage,
-# reordering, queues. Numbers in brackets are rows of the list of what users of such tools ran
-# into: order is kept under jitter (17, 18), every loss is decided per packet, queues are what
-# is written (4, 6), duplicates go along with everything else (25, 43), rate, loss and delay
-# together (9).
+# reordering, queues. `row N` is one of "What users of such tools ran into" in docs/emulation.md.
 
 bats_require_minimum_version 1.5.0
 load run
@@ -39,6 +36,7 @@ assert all(r["ok"] == "yes" for r in table), table
 exec(sys.stdin.read())' "$1"
 }
 
+# rows 16, 17, 18
 @test "jitter has the asked mean, deviation and shape, and keeps the order" {
 	for distribution in normal uniform pareto paretonormal; do
 		sample=1 prove $distribution jitter='2 ms' jitter_distribution=$distribution
@@ -76,6 +74,7 @@ paths = json.load(open("humps/run.json"))["scenario"]["network"]["paths"]
 assert len(paths[0]["jitter_samples"]) == 900, paths'
 }
 
+# row 39
 @test "independent losses are as many as asked, and independent" {
 	sample=1 prove iid loss='0.5 %'
 	proof iid <<-'END'
@@ -87,6 +86,7 @@ assert len(paths[0]["jitter_samples"]) == 900, paths'
 	END
 }
 
+# row 29
 @test "losses in bursts have the asked share and length" {
 	sample=1 prove bursts loss='2 %' loss_burst=4
 	proof bursts <<-'END'
@@ -97,6 +97,7 @@ assert len(paths[0]["jitter_samples"]) == 900, paths'
 	END
 }
 
+# rows 9, 19, 25, 43
 @test "duplicates, damage, reordering, loss, jitter and rate go together" {
 	sample=1 prove all duplicate='1 %' corrupt='2 %' reorder='1 %' loss='1 %' jitter='1 ms'
 	proof all <<-'END'
@@ -108,6 +109,7 @@ assert len(paths[0]["jitter_samples"]) == 900, paths'
 	END
 }
 
+# rows 4, 6, 45
 @test "a full queue holds what is written, in any measure" {
 	prove time queue='50 ms'
 	prove packets queue='100 packets'
@@ -122,6 +124,7 @@ assert len(paths[0]["jitter_samples"]) == 900, paths'
 	done
 }
 
+# row 39
 @test "TCP's super-packets are lost packet by packet" {
 	small lossy --set network.paths.0.loss='1 %' --set network.stream_window='500 kB' --set workload.epochs=1
 	check lossy <<-'END'
@@ -147,6 +150,7 @@ assert len(paths[0]["jitter_samples"]) == 900, paths'
 	END
 }
 
+# row 57
 @test "loss and jitter repeat with the seed" {
 	local options=(--set network.paths.0.loss='0.5 %' --set network.paths.0.jitter='2 ms' --set workload.epochs=1)
 	small one "${options[@]}"

@@ -32,6 +32,7 @@ near() {
 	near "$(achieved up throughput east/0 east/1)" "$(awk 'BEGIN { print 100 * 1448 / 1514 }')" 0.05
 }
 
+# row 31
 @test "a network card limits what its node receives" {
 	probe down --set network.paths.0.bandwidth='1 Gbit/s' --set machines.box.nic.down='50 Mbit/s'
 	near "$(achieved down throughput west/0 east/0)" "$(awk 'BEGIN { print 50 * 1448 / 1514 }')" 0.05
@@ -52,6 +53,7 @@ near() {
 	END
 }
 
+# rows 32, 54
 @test "there and back may differ" {
 	cat >asymmetric.yaml <<-END
 		$(sed '/between: \[east, west\]/d' "$srcdir/tests/guest/small.yaml")
@@ -65,6 +67,7 @@ near() {
 	near "$(achieved asymmetric throughput west/0 east/0)" "$(awk 'BEGIN { print 20 * 1448 / 1514 }')" 0.05
 }
 
+# row 5
 @test "a stream gets its window per round trip" {
 	probe window --set network.paths.0.rtt='103.1 ms' --set network.paths.0.bandwidth='1 Gbit/s' \
 		--set network.stream_window='2.71 MB'
@@ -96,6 +99,7 @@ near() {
 	near "$(achieved slow rtt west/0 east/0)" 100000 0.000001
 }
 
+# rows 22, 46
 @test "a path of 45 Gbit/s carries its rate" {
 	probe fast --set network.paths.0.bandwidth='45 Gbit/s' --set network.paths.0.rtt='1 ms' \
 		--set machines.box.nic.up='100 Gbit/s' --set machines.box.nic.down='100 Gbit/s' \
@@ -105,6 +109,7 @@ near() {
 	near "$(achieved fast throughput east/0 west/0)" "$(awk 'BEGIN { print 45000 * 8948 / 9014 }')" 0.05
 }
 
+# row 10
 @test "a measured throughput that is missed is status 6, and the table says where" {
 	status=0
 	small missed --probe full --set workload.epochs=1 --set network.paths.0.measured='[{from: east, to: west, duration: 1 s, throughput: 400 Mbit/s}]' ||

@@ -36,6 +36,7 @@ same() {
 	grep -q 'valid' first.out
 }
 
+# rows 2, 37
 @test "every link keeps to its target, and nothing was lost" {
 	check first <<-'END'
 		links = rows("links.csv")
@@ -98,6 +99,7 @@ same() {
 	END
 }
 
+# row 57
 @test "the same seed gives the same bytes, from another folder too" {
 	small second
 	same first second

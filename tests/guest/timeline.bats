@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Paths that change in time: what is asked for, when, and that nothing is lost or reordered by it.
-# Numbers in brackets are rows of the list of what users of such tools ran into: an update loses
-# and reorders nothing (18), many paths change together (56).
+# `row N` is one of "What users of such tools ran into" in docs/emulation.md.
 
 bats_require_minimum_version 1.5.0
 load run
@@ -85,7 +84,8 @@ assert engine["status"] == "done" and not any(engine["unexplained"].values()), e
 exec(sys.stdin.read())' "$1"
 }
 
-@test "a delay of 100 ms becomes 20 and 100 again: nothing is lost, nothing reordered (18)" {
+# row 18
+@test "a delay of 100 ms becomes 20 and 100 again: nothing is lost, nothing reordered" {
 	play delay '[{at: 1 s, path: [east, west], rtt: 40 ms, for: 1 s}]' python3 "$PWD/stream.py" 2.5 1 100
 	came delay <<-'END'
 		came = list(packets())
@@ -136,6 +136,7 @@ exec(sys.stdin.read())' "$1"
 	END
 }
 
+# row 36
 @test "a site is cut off, and returns; what was under way arrives" {
 	play cut '[{at: 1 s, site: west, cut_off: true, for: 500 ms}]' python3 "$PWD/stream.py" 2 1 100
 	came cut <<-'END'
@@ -248,7 +249,8 @@ json.dump(doc, open("again.yaml", "w"))'
 	END
 }
 
-@test "all paths of many sites change together (56)" {
+# row 56
+@test "all paths of many sites change together" {
 	python3 - >many.yaml <<-'END'
 		n = 24
 		print("longhaul: 1\nname: many\nnetwork:\n  network: many\n  sites:")

@@ -29,6 +29,7 @@ static double kernel_ns(const struct lh_jitter_table *t, int i)
 	return (double)(x / 8192 + sigma / 8192 * entry);
 }
 
+/* row 15 */
 static void test_mean_and_deviation_are_what_was_asked(void **state)
 {
 	static const int64_t sds[] = {1000, 50000, 2000000, 15000001, 90000000};

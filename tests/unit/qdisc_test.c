@@ -4,6 +4,7 @@
 
 #include "tests/unit/test.h"
 
+/* row 30 */
 static void test_bits_become_the_nearest_bytes(void **state)
 {
 	static const struct {

@@ -280,6 +280,7 @@ static char *with(const char *from, const char *to)
 		       at + strlen(from));
 }
 
+/* rows 12, 58 */
 static void test_paths_have_one_form_and_one_meaning(void **state)
 {
 	static const char first[] = "{between: [east, west], rtt: 40 ms, bandwidth: 200 Mbit/s}";
@@ -318,6 +319,7 @@ static void test_paths_have_one_form_and_one_meaning(void **state)
 	}
 }
 
+/* row 32 */
 static void test_a_path_from_a_to_b_and_back_may_differ(void **state)
 {
 	static const char first[] = "{between: [east, west], rtt: 40 ms, bandwidth: 200 Mbit/s}";

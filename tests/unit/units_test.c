@@ -67,6 +67,7 @@ static void test_quantities_are_exact(void **state)
 	}
 }
 
+/* row 44 */
 static void test_wrong_quantities_are_refused_with_the_reason(void **state)
 {
 	static const struct {
