@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* longhaul doctor: what this machine can do, and the command that mends what it cannot. */
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,34 @@ static void look_host_nodes(struct finding *f)
 		f->mend = "see above, or run as root; --nodes guest needs no rights";
 }
 
+/* Says what kernels of other versions take, which nobody removes by himself. */
+static void add_other_kernels(const char *kernel, struct finding *f)
+{
+	lh_cleanup_free char *folder = lh_path_dirname(kernel);
+	lh_cleanup_free char *cache = folder ? lh_path_dirname(folder) : NULL;
+	lh_cleanup_closedir DIR *dir = cache ? opendir(cache) : NULL;
+	size_t used = strlen(f->detail);
+	double bytes = 0;
+	struct dirent *e;
+	int n = 0;
+
+	while (dir && (e = readdir(dir))) {
+		lh_cleanup_free char *other = lh_strf("%s/%s/linux", cache, e->d_name);
+		struct stat st;
+
+		if (strncmp(e->d_name, "guest-", strlen("guest-")) != 0 || !other ||
+		    strcmp(other, kernel) == 0 || stat(other, &st) < 0)
+			continue;
+		bytes += (double)st.st_size;
+		n++;
+	}
+	if (n)
+		snprintf(f->detail + used, sizeof(f->detail) - used,
+			 " (%d of other versions in %s take %.1f MiB; folders guest-* that are not "
+			 "used any more may be removed)",
+			 n, cache, bytes / (1 << 20));
+}
+
 static void look_guest_kernel(struct finding *f)
 {
 	lh_cleanup_free char *path = NULL;
@@ -61,6 +91,8 @@ static void look_guest_kernel(struct finding *f)
 	f->needed = true;
 	f->ok = lh_cli_guest_kernel(&path, &err) == 0;
 	snprintf(f->detail, sizeof(f->detail), "%s", f->ok ? path : err.message);
+	if (f->ok)
+		add_other_kernels(path, f);
 	f->mend = "./bootstrap build";
 }
 

@@ -21,6 +21,7 @@
 #include "cli/cli.h"
 #include "cli/node_output.h"
 #include "cli/progress.h"
+#include "cli/run_folder.h"
 #include "config.h"
 #include "core/cleanup.h"
 #include "core/file.h"
@@ -30,6 +31,7 @@
 #include "emulator/wan.h"
 #include "plots/plots.h"
 #include "plots/report.h"
+#include "trainer/job.h"
 
 enum { TICK_MS = 200, NAMES_TRIED_MAX = 1000 };
 
@@ -44,6 +46,7 @@ struct run {
 	const struct lh_execution *ex;
 	const struct lh_command *command; /* NULL: trainers, or a proof */
 	char *dir;			  /* where it is made, renamed to out at the end */
+	int lock_fd;			  /* on it, for as long as this process lives; -1: none */
 	char *trainer;
 	char *kernel;
 	enum lh_backend backend;
@@ -471,36 +474,6 @@ static int finish(struct run *run, int outcome, struct lh_results *ret_results,
 	return outcome;
 }
 
-/* The folder in which the run is made, beside its final place. */
-static int make_folder(struct run *run, struct lh_error *err)
-{
-	const char *out = run->ex->out;
-	lh_cleanup_free char *parent = lh_path_dirname(out);
-	lh_cleanup_free char *template = lh_strf("%s.partial-XXXXXX", out);
-	mode_t mask;
-	int r;
-
-	if (lh_path_exists(out))
-		return lh_fail(err, LH_EUSAGE, 0,
-			       "%s exists; results are never overwritten: name another folder with "
-			       "--out, or remove it",
-			       out);
-	r = lh_dir_make(parent, err);
-	if (r == 0 && !mkdtemp(template))
-		r = lh_fail(err, LH_ESYS, errno, "make a folder beside %s", out);
-	if (r < 0) {
-		err->code = LH_EENV;
-		return LH_EENV;
-	}
-	run->dir = realpath(template, NULL);
-	if (!run->dir)
-		return lh_fail(err, LH_ESYS, errno, "find %s", template);
-	mask = umask(0);
-	umask(mask);
-	(void)chmod(run->dir, 0777 & ~mask);
-	return 0;
-}
-
 /* OUT.failed or, where that exists, OUT.failed-2 ...; owned by the caller. */
 static char *free_name(const char *out)
 {
@@ -528,10 +501,27 @@ static void clear_away(struct run *run, int result, struct lh_error *err)
 		lh_dir_remove(run->dir, &ignored);
 }
 
+/* Each trainer is connected with every other, by two threads: with twice as many the guest would
+ * hold 130,000 threads. */
+static int check_ranks(const struct run *run, struct lh_error *err)
+{
+	const struct lh_scenario *sc = run->ex->scenario;
+
+	if (run->ex->command || run->ex->verifies || sc->n_nodes <= LH_JOB_RANKS_MAX)
+		return 0;
+	return lh_fail(err, LH_EINPUT, 0,
+		       "%s: nodes: %zu nodes with a trainer each; expected at most %d (longhaul "
+		       "exec and verify take them all)",
+		       sc->name, sc->n_nodes, LH_JOB_RANKS_MAX);
+}
+
 /* What every run needs before it can begin. */
 static int begin(struct run *run, struct lh_error *err)
 {
-	int r;
+	int r = check_ranks(run, err);
+
+	if (r < 0)
+		return r;
 
 	clock_gettime(CLOCK_MONOTONIC, &run->begin);
 	r = lh_cli_choose_backend(run->ex->scenario, &run->backend, &run->kernel, err);
@@ -540,7 +530,7 @@ static int begin(struct run *run, struct lh_error *err)
 	if (r == 0)
 		r = open_signals(run->ex->command != NULL, &run->stop_fd, err);
 	if (r == 0)
-		r = make_folder(run, err);
+		r = lh_run_folder_make(run->ex->out, &run->dir, &run->lock_fd, err);
 	return r < 0 ? r : write_run_json(run, "running", err);
 }
 
@@ -548,6 +538,8 @@ static void run_done(struct run *run)
 {
 	if (run->stop_fd >= 0)
 		close(run->stop_fd);
+	if (run->lock_fd >= 0)
+		close(run->lock_fd);
 	free(run->dir);
 	free(run->trainer);
 	free(run->kernel);
@@ -556,7 +548,7 @@ static void run_done(struct run *run)
 int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bool *ret_has_results,
 	       struct lh_error *err)
 {
-	struct run run = {.ex = ex, .stop_fd = -1};
+	struct run run = {.ex = ex, .stop_fd = -1, .lock_fd = -1};
 	struct lh_command command = {.environment = NULL};
 	int r = 0;
 
@@ -619,7 +611,7 @@ static int keep_command(struct run *run, int outcome, struct lh_error *err)
 int lh_execute_command(const struct lh_execution *ex, struct lh_ending *ret_ending,
 		       struct lh_error *err)
 {
-	struct run run = {.ex = ex, .command = ex->command, .stop_fd = -1};
+	struct run run = {.ex = ex, .command = ex->command, .stop_fd = -1, .lock_fd = -1};
 	struct lh_error ignored;
 	int r = begin(&run, err);
 

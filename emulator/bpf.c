@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,20 +63,29 @@ static long bpf(int command, union bpf_attr *attr)
 	return syscall(SYS_bpf, command, attr, sizeof(*attr));
 }
 
-static int map_new(uint32_t value_bytes, uint32_t n, int *ret_fd, struct lh_error *err)
+/* A table of n values, which are mapped: reading or filling it is no system call for each. */
+static int map_new(uint32_t value_bytes, uint32_t n, int *ret_fd, void **ret_values,
+		   struct lh_error *err)
 {
 	union bpf_attr attr = {
 		.map_type = BPF_MAP_TYPE_ARRAY,
 		.key_size = sizeof(uint32_t),
 		.value_size = value_bytes,
 		.max_entries = n,
+		.map_flags = BPF_F_MMAPABLE,
 	};
 	long fd = bpf(BPF_MAP_CREATE, &attr);
+	void *values;
 
 	if (fd < 0)
 		return lh_fail(err, LH_EENV, errno,
 			       "make a BPF table (needs CAP_BPF and CAP_NET_ADMIN)");
 	*ret_fd = (int)fd;
+	values =
+		mmap(NULL, (size_t)value_bytes * n, PROT_READ | PROT_WRITE, MAP_SHARED, *ret_fd, 0);
+	if (values == MAP_FAILED)
+		return lh_fail(err, LH_EENV, errno, "map a BPF table (needs Linux 5.5)");
+	*ret_values = values;
 	return 0;
 }
 
@@ -318,22 +328,6 @@ int lh_bpf_classifier_open(const struct lh_bpf *b, const struct lh_plan *plan, s
 	return prog_load(BPF_PROG_TYPE_SCHED_CLS, 0, &p, "lh_classify", ret_fd, err);
 }
 
-static int fill_windows(const struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
-{
-	for (uint32_t key = 0; key < plan->n_nodes * plan->n_nodes; key++) {
-		uint32_t value = plan->paths[key].clamp_segments;
-		union bpf_attr attr = {
-			.map_fd = (uint32_t)b->window_map_fd,
-			.key = (uint64_t)(uintptr_t)&key,
-			.value = (uint64_t)(uintptr_t)&value,
-		};
-
-		if (value && bpf(BPF_MAP_UPDATE_ELEM, &attr) < 0)
-			return lh_fail(err, LH_ESYS, errno, "fill the table of windows");
-	}
-	return 0;
-}
-
 uint32_t lh_bpf_link_key(const struct lh_plan *plan, size_t access, bool is_up)
 {
 	return (uint32_t)(plan->n_nodes * plan->n_nodes + 2 * access + !is_up);
@@ -399,8 +393,16 @@ int lh_bpf_sink_open(const struct lh_bpf *b, const struct lh_plan *plan, long to
 int lh_bpf_open(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
 {
 	uint32_t pairs = (uint32_t)(plan->n_nodes * plan->n_nodes);
-	int r = map_new(sizeof(struct lh_bpf_count), pairs, &b->acks_map_fd, err);
+	uint32_t crosses = pairs + 2 * (uint32_t)plan->n_accesses;
+	void *acks = NULL, *cross = NULL;
+	int r = map_new(sizeof(*b->acks), pairs, &b->acks_map_fd, &acks, err);
 
+	b->n_pairs = pairs;
+	b->acks = acks;
+	if (r == 0)
+		r = map_new(sizeof(*b->cross), crosses, &b->cross_map_fd, &cross, err);
+	b->n_cross = crosses;
+	b->cross = cross;
 	if (r == 0)
 		r = lh_bpf_classifier_open(b, plan, 0, plan->n_nodes, &b->classify_prog_fd, err);
 	return r < 0 ? r : lh_bpf_open_windows(b, plan, err);
@@ -409,13 +411,13 @@ int lh_bpf_open(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *e
 int lh_bpf_open_windows(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
 {
 	uint32_t pairs = (uint32_t)(plan->n_nodes * plan->n_nodes);
-	int r = map_new(sizeof(uint32_t), pairs, &b->window_map_fd, err);
+	void *windows = NULL;
+	int r = map_new(sizeof(*b->windows), pairs, &b->window_map_fd, &windows, err);
 
-	if (r == 0)
-		r = map_new(sizeof(struct lh_bpf_count), pairs + 2 * (uint32_t)plan->n_accesses,
-			    &b->cross_map_fd, err);
-	if (r == 0)
-		r = fill_windows(b, plan, err);
+	b->n_pairs = pairs;
+	b->windows = windows;
+	for (uint32_t i = 0; i < pairs && r == 0; i++)
+		b->windows[i].segments = plan->paths[i].clamp_segments;
 	return r < 0 ? r : load_windows(b, plan, err);
 }
 
@@ -448,6 +450,14 @@ void lh_bpf_close(struct lh_bpf *b)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
+	if (b->acks)
+		munmap(b->acks, b->n_pairs * sizeof(*b->acks));
+	if (b->windows)
+		munmap(b->windows, b->n_pairs * sizeof(*b->windows));
+	if (b->cross)
+		munmap(b->cross, b->n_cross * sizeof(*b->cross));
+	b->acks = b->cross = NULL;
+	b->windows = NULL;
 }
 
 int lh_bpf_attach_windows(const struct lh_bpf *b, const char *cgroup_path, struct lh_error *err)
@@ -465,30 +475,4 @@ int lh_bpf_attach_windows(const struct lh_bpf *b, const char *cgroup_path, struc
 		return lh_fail(err, LH_EENV, errno, "attach the window program to cgroup %s",
 			       cgroup_path);
 	return 0;
-}
-
-static int read_count(int map_fd, uint32_t key, struct lh_bpf_count *ret_count,
-		      struct lh_error *err)
-{
-	union bpf_attr attr = {
-		.map_fd = (uint32_t)map_fd,
-		.key = (uint64_t)(uintptr_t)&key,
-		.value = (uint64_t)(uintptr_t)ret_count,
-	};
-
-	if (bpf(BPF_MAP_LOOKUP_ELEM, &attr) < 0)
-		return lh_fail(err, LH_ESYS, errno, "read a BPF table");
-	return 0;
-}
-
-int lh_bpf_read_cross(const struct lh_bpf *b, uint32_t key, struct lh_bpf_count *ret_count,
-		      struct lh_error *err)
-{
-	return read_count(b->cross_map_fd, key, ret_count, err);
-}
-
-int lh_bpf_read_acks(const struct lh_bpf *b, const struct lh_plan *plan, size_t from, size_t to,
-		     struct lh_bpf_count *ret_count, struct lh_error *err)
-{
-	return read_count(b->acks_map_fd, (uint32_t)(from * plan->n_nodes + to), ret_count, err);
 }

@@ -14,24 +14,37 @@
 #include "core/error.h"
 #include "emulator/plan.h"
 
-/* The programs and their tables, as descriptors; -1 where not open. */
-struct lh_bpf {
-	int classify_prog_fd;
-	int acks_map_fd;
-	int window_prog_fd;
-	int window_map_fd;
-	int cross_map_fd;
-};
-
 /* What was counted on the wire. */
 struct lh_bpf_count {
 	uint64_t bytes;
 	uint64_t packets;
 };
 
-#define LH_BPF_NONE                \
-	{                          \
-		-1, -1, -1, -1, -1 \
+/* An upper bound of congestion windows; 0: none. Eight bytes, as the kernel's tables have. */
+struct lh_window {
+	uint32_t segments;
+	uint32_t unused;
+};
+
+/* The programs and their tables, as descriptors; -1 where not open. The tables are mapped: what
+ * the kernel counts stands in them. */
+struct lh_bpf {
+	int classify_prog_fd;
+	int acks_map_fd;
+	int window_prog_fd;
+	int window_map_fd;
+	int cross_map_fd;
+	size_t n_pairs;
+	size_t n_cross;
+	struct lh_window *windows;  /* [from * n_nodes + to] */
+	struct lh_bpf_count *acks;  /* the same: pure acknowledgements */
+	struct lh_bpf_count *cross; /* cross traffic taken out; those of sites' links behind */
+};
+
+#define LH_BPF_NONE                                                              \
+	{                                                                        \
+		.classify_prog_fd = -1, .acks_map_fd = -1, .window_prog_fd = -1, \
+		.window_map_fd = -1, .cross_map_fd = -1                          \
 	}
 
 /* Loads both programs for a plan. LH_EENV where the kernel or the rights do not allow it. */
@@ -59,10 +72,6 @@ int lh_bpf_classifier_open(const struct lh_bpf *bpf, const struct lh_plan *plan,
  * by processes in it. */
 int lh_bpf_attach_windows(const struct lh_bpf *bpf, const char *cgroup_path, struct lh_error *err);
 
-/* Reads the acknowledgements counted from one node to another so far. */
-int lh_bpf_read_acks(const struct lh_bpf *bpf, const struct lh_plan *plan, size_t from, size_t to,
-		     struct lh_bpf_count *ret_count, struct lh_error *err);
-
 enum { LH_CROSS_PORT = 9 /* UDP's discard */ };
 
 /*
@@ -74,9 +83,5 @@ int lh_bpf_sink_open(const struct lh_bpf *bpf, const struct lh_plan *plan, long 
 
 /* The key of a site's link; those of pairs are from * n_nodes + to. */
 uint32_t lh_bpf_link_key(const struct lh_plan *plan, size_t access, bool is_up);
-
-/* Reads the cross traffic taken out under a key so far. */
-int lh_bpf_read_cross(const struct lh_bpf *bpf, uint32_t key, struct lh_bpf_count *ret_count,
-		      struct lh_error *err);
 
 #endif

@@ -59,6 +59,7 @@ struct jobs {
 	int signal_fd;
 	int heartbeat_fd; /* -1: nobody listens */
 	int64_t beats;
+	bool some_ended;   /* since one last looked */
 	long first_failed; /* -1: none */
 	int64_t deadline_ns;
 	enum ending deadline_is;
@@ -141,6 +142,7 @@ static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, str
 		.cwd = jobs->command->cwd,
 		.host_name = job->host_name,
 		.hosts_path = hosts_path,
+		.file_limit = &e->file_limit,
 		.report_path = jobs->report_path,
 		.doors_folder = jobs->doors_folder,
 		.input_fd =
@@ -260,7 +262,7 @@ static int look_at_all(struct jobs *jobs, size_t *ret_running, struct lh_error *
 
 		if (job->ending != RUNNING)
 			continue;
-		if (lh_program_has_ended(&job->program)) {
+		if (jobs->some_ended && lh_program_has_ended(&job->program)) {
 			r = note_end(jobs, job, ENDED, err);
 		} else if (is_over) {
 			lh_program_kill(&job->program);
@@ -269,6 +271,7 @@ static int look_at_all(struct jobs *jobs, size_t *ret_running, struct lh_error *
 			++*ret_running;
 		}
 	}
+	jobs->some_ended = false;
 	return r;
 }
 
@@ -292,7 +295,7 @@ static int wait_and_take(struct jobs *jobs, int64_t until_ns, struct lh_error *e
 	    0)
 		return 0;
 	while (read(jobs->signal_fd, &info, sizeof(info)) > 0)
-		;
+		jobs->some_ended = true;
 	if (jobs->terminal)
 		r = lh_terminal_serve(jobs->terminal, err);
 	for (size_t i = 0; i < n && r >= 0; i++)

@@ -31,16 +31,16 @@ static bool pair_of(const struct lh_net *net, const struct lh_device *devices,
 		    size_t *ret_to)
 {
 	long from = (long)(TC_H_MAJ(s->handle) >> 16) - (long)first;
+	size_t to;
 
 	if (from < 0 || (size_t)from >= net->plan->n_nodes)
 		return false;
-	for (size_t to = 0; to < net->plan->n_nodes; to++)
-		if (is_same(&devices[to], router, s->ifindex)) {
-			*ret_from = (size_t)from;
-			*ret_to = to;
-			return true;
-		}
-	return false;
+	to = lh_net_owner(net, router, s->ifindex);
+	if (to >= net->plan->n_nodes || !is_same(&devices[to], router, s->ifindex))
+		return false;
+	*ret_from = (size_t)from;
+	*ret_to = to;
+	return true;
 }
 
 bool lh_net_pair_of_netem(const struct lh_net *net, const struct lh_qdisc_state *s, size_t router,
@@ -70,16 +70,18 @@ struct sample {
 static struct lh_site_counter *link_of(const struct sample *sample, const struct lh_qdisc_state *s)
 {
 	const struct lh_net *net = sample->net;
+	size_t access;
 
 	if (strcmp(s->kind, "tbf") != 0 || TC_H_MAJ(s->handle) >> 16 != LH_LINK_MAJOR)
 		return NULL;
-	for (size_t i = 0; i < net->plan->n_accesses; i++) {
-		if (is_same(&net->ups[i], sample->router, s->ifindex))
-			return &sample->links[2 * i];
-		if (is_same(&net->downs[i], sample->router, s->ifindex))
-			return &sample->links[2 * i + 1];
-	}
-	return NULL;
+	access = lh_net_owner(net, sample->router, s->ifindex);
+	if (access >= net->plan->n_accesses)
+		return NULL;
+	if (is_same(&net->ups[access], sample->router, s->ifindex))
+		return &sample->links[2 * access];
+	return is_same(&net->downs[access], sample->router, s->ifindex)
+		       ? &sample->links[2 * access + 1]
+		       : NULL;
 }
 
 static int sample_qdisc(const struct lh_qdisc_state *s, void *context, struct lh_error *err)
@@ -115,25 +117,20 @@ static int read_sample(struct sample *sample, struct lh_error *err)
 		if (sample->net->routers[i].nl)
 			r = lh_qdisc_dump(sample->net->routers[i].nl, sample_qdisc, sample, err);
 	}
-	for (size_t from = 0; from < plan->n_nodes && r == 0; from++)
-		for (size_t to = 0; to < plan->n_nodes && r == 0; to++) {
-			struct lh_net_counter *c = &sample->counters[from * plan->n_nodes + to];
-			struct lh_bpf_count acks, crossed = {0};
+	for (size_t i = 0; i < n * n && r == 0; i++) {
+		const struct lh_bpf *bpf = &sample->net->bpf;
+		struct lh_net_counter *c = &sample->counters[i];
+		struct lh_bpf_count crossed = bpf->cross[i];
 
-			if (from == to || !c->wire_packets)
-				continue;
-			r = lh_bpf_read_acks(&sample->net->bpf, plan, from, to, &acks, err);
-			if (r == 0 && lh_plan_path_at(plan, from, to)->spec->cross.mean_bps > 0)
-				r = lh_bpf_read_cross(&sample->net->bpf, (uint32_t)(from * n + to),
-						      &crossed, err);
-			c->ack_bytes = acks.bytes;
-			c->ack_packets = acks.packets;
-			/* counted a moment later: one under way is in both */
-			c->wire_bytes -=
-				crossed.bytes < c->wire_bytes ? crossed.bytes : c->wire_bytes;
-			c->wire_packets -= crossed.packets < c->wire_packets ? crossed.packets
-									     : c->wire_packets;
-		}
+		if (i / n == i % n || !c->wire_packets)
+			continue;
+		c->ack_bytes = bpf->acks[i].bytes;
+		c->ack_packets = bpf->acks[i].packets;
+		/* counted a moment later: one under way is in both */
+		c->wire_bytes -= crossed.bytes < c->wire_bytes ? crossed.bytes : c->wire_bytes;
+		c->wire_packets -=
+			crossed.packets < c->wire_packets ? crossed.packets : c->wire_packets;
+	}
 	return r;
 }
 

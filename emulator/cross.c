@@ -285,10 +285,8 @@ json_t *lh_cross_to_json(const struct lh_cross *c)
 
 	for (size_t i = 0; c && i < c->n; i++) {
 		const struct place *p = &c->places[i];
-		struct lh_bpf_count passed = {0};
-		struct lh_error ignored;
+		struct lh_bpf_count passed = c->net->bpf.cross[p->key];
 
-		(void)lh_bpf_read_cross(&c->net->bpf, p->key, &passed, &ignored);
 		json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I}", p->labels[0],
 						      p->labels[1], p->labels[2], p->labels[3],
 						      "mean_bps", (json_int_t)p->spec->mean_bps,

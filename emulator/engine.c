@@ -20,6 +20,8 @@
 #include "emulator/verify.h"
 #include "emulator/wan.h"
 
+enum { FILES = 256 + LH_PROBE_FILES_MAX, FILES_OF_NODE = 8 };
+
 char *lh_engine_path(const struct lh_engine *e, const char *name)
 {
 	return lh_path_join(e->req->run_dir, name);
@@ -94,6 +96,14 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 	return ferror(e->counters) ? lh_fail(err, LH_ESYS, errno, "write counters.csv") : n_moved;
 }
 
+static int write_plan(const struct lh_engine *e, struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_engine_path(e, "network.json");
+
+	return path ? lh_plan_write(e->plan, path, err)
+		    : lh_fail(err, LH_ESYS, ENOMEM, "write network.json");
+}
+
 int lh_engine_begin_timeline(struct lh_engine *e, struct lh_error *err)
 {
 	lh_cleanup_free char *path = lh_engine_path(e, "timeline.csv");
@@ -118,6 +128,28 @@ static int open_counters(struct lh_engine *e, struct lh_error *err)
 	      e->counters);
 	r = lh_engine_sample(e, err);
 	return r < 0 ? r : 0;
+}
+
+/* Every node takes some descriptors: a namespace, a socket, pipes and files of a program. */
+static int raise_file_limit(struct lh_engine *e, struct lh_error *err)
+{
+	rlim_t wanted = FILES + FILES_OF_NODE * e->plan->n_nodes;
+	struct rlimit raised;
+
+	if (getrlimit(RLIMIT_NOFILE, &e->file_limit) < 0)
+		return lh_fail(err, LH_ESYS, errno, "read the limit of open files");
+	raised = e->file_limit;
+	if (raised.rlim_cur >= wanted)
+		return 0;
+	raised.rlim_cur = wanted;
+	if (raised.rlim_max < wanted)
+		raised.rlim_max = wanted;
+	if (setrlimit(RLIMIT_NOFILE, &raised) < 0)
+		return lh_fail(err, LH_EENV, errno,
+			       "%zu nodes take up to %llu open files (ulimit -n %llu)",
+			       e->plan->n_nodes, (unsigned long long)wanted,
+			       (unsigned long long)wanted);
+	return 0;
 }
 
 static int probe(struct lh_engine *e, struct lh_error *err)
@@ -314,7 +346,9 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 	if (r == 0 && !request->verifies)
 		r = lh_timeline_new(e.plan, &e.timeline, &why);
 	if (r == 0)
-		r = lh_engine_write_json(&e, "network.json", lh_plan_to_json(e.plan), &why);
+		r = raise_file_limit(&e, &why);
+	if (r == 0)
+		r = write_plan(&e, &why);
 	if (r == 0)
 		r = build_network(&e, &why);
 	if (r == 0 && request->verifies)

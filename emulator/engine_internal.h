@@ -4,6 +4,7 @@
 #define LH_EMULATOR_ENGINE_INTERNAL_H
 
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "emulator/engine.h"
 #include "emulator/fitness.h"
@@ -31,7 +32,8 @@ struct lh_engine {
 	FILE *counters;
 	struct lh_net_counter *last; /* what was written last, per pair */
 	struct lh_net_counter *now;
-	int64_t begin_ns; /* of what runs */
+	struct rlimit file_limit; /* before the engine raised it for itself */
+	int64_t begin_ns;	  /* of what runs */
 	int64_t end_ns;
 };
 

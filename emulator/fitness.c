@@ -68,8 +68,12 @@ static void read_cpu(struct cpu_times *ret)
 static int measure_rate(struct lh_net *net, const struct lh_plan *plan, double *ret_bps,
 			struct lh_error *err)
 {
-	struct lh_stream_job job = {
-		.from = 0, .to = 1, .streams = 1, .settle_ns = SETTLE_NS, .measure_ns = MEASURE_NS};
+	struct lh_stream_job job = {.from = 0,
+				    .to = 1,
+				    .streams = 1,
+				    .settle_ns = SETTLE_NS,
+				    .measure_ns = MEASURE_NS,
+				    .n_phases = 1};
 	int r = lh_probe_streams(net, plan, &job, 1, err);
 
 	*ret_bps = job.achieved_bps;

@@ -76,17 +76,19 @@ int lh_sysctl_write(const char *key, const char *value, struct lh_error *err)
 {
 	char path[256], held[256];
 	lh_cleanup_close int fd = -1;
-	int r;
+	ssize_t n;
 
 	snprintf(path, sizeof(path), "%s%s", key[0] == '/' ? "" : "/proc/sys/", key);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return lh_fail(err, LH_ESYS, errno, "open %s", path);
 	if (write(fd, value, strlen(value)) < 0)
 		return lh_fail(err, LH_ESYS, errno, "write '%s' to %s", value, path);
-	r = lh_sysctl_read(key, held, sizeof(held), err);
-	if (r < 0)
-		return r;
+	n = pread(fd, held, sizeof(held) - 1, 0);
+	if (n < 0)
+		return lh_fail(err, LH_ESYS, errno, "read %s", path);
+	held[n] = '\0';
+	squeeze(held);
 	if (strcmp(held, value) != 0)
 		return lh_fail(err, LH_ESYS, 0, "%s holds '%s' after '%s' was written", path, held,
 			       value);

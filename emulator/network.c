@@ -137,6 +137,7 @@ void lh_net_close(struct lh_net *net)
 		return;
 	for (size_t i = 0; net->routers && i < net->n_routers; i++) {
 		lh_nl_close(net->routers[i].nl);
+		free(net->routers[i].owners);
 		close_fd(net->routers[i].ns_fd);
 	}
 	for (size_t i = 0; net->node_ns_fds && i < net->plan->n_nodes; i++)

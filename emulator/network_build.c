@@ -177,9 +177,35 @@ static int add_node(struct lh_net *net, size_t i, struct lh_error *err)
 	return r < 0 ? lh_error_prefix(err, "node %s", net->plan->nodes[i].name) : 0;
 }
 
-/* Brings the named link of a router up. */
-static int open_device(struct lh_net *net, size_t router, const char *name, struct lh_device *ret,
-		       struct lh_error *err)
+size_t lh_net_owner(const struct lh_net *net, size_t router, int ifindex)
+{
+	const struct lh_router *r = &net->routers[router];
+
+	return ifindex >= 0 && (size_t)ifindex < r->n_owners ? r->owners[ifindex] : SIZE_MAX;
+}
+
+/* Keeps whose link it is: looking for it among all takes as long as there are nodes. */
+static int note_owner(struct lh_router *r, int ifindex, size_t owner, struct lh_error *err)
+{
+	size_t n = (size_t)ifindex + 1;
+
+	if (n > r->n_owners) {
+		size_t *grown = reallocarray(r->owners, 2 * n, sizeof(*grown));
+
+		if (!grown)
+			return lh_fail(err, LH_ESYS, ENOMEM, "build the network");
+		for (size_t i = r->n_owners; i < 2 * n; i++)
+			grown[i] = SIZE_MAX;
+		r->owners = grown;
+		r->n_owners = 2 * n;
+	}
+	r->owners[ifindex] = owner;
+	return 0;
+}
+
+/* Brings the named link of a router up; it is for that node or access. */
+static int open_device(struct lh_net *net, size_t router, const char *name, size_t owner,
+		       struct lh_device *ret, struct lh_error *err)
 {
 	int ifindex = -1;
 	int r = lh_netns_enter(net->routers[router].ns_fd, err);
@@ -188,6 +214,8 @@ static int open_device(struct lh_net *net, size_t router, const char *name, stru
 		r = ifindex = lh_link_index(name, err);
 	if (r >= 0)
 		r = lh_link_up(net->routers[router].nl, ifindex, err);
+	if (r == 0)
+		r = note_owner(&net->routers[router], ifindex, owner, err);
 	if (r == 0)
 		*ret = (struct lh_device){router, ifindex};
 	return r;
@@ -210,9 +238,9 @@ static int connect_routers(struct lh_net *net, size_t from, size_t to, const cha
 		r = lh_veth_add(net->routers[from].nl, link, mac, link, peer_mac,
 				net->routers[to].ns_fd, net->plan->mtu_bytes, err);
 	if (r == 0)
-		r = open_device(net, to, link, &far, err);
+		r = open_device(net, to, link, i, &far, err);
 	if (r == 0)
-		r = open_device(net, from, link, ret, err);
+		r = open_device(net, from, link, i, ret, err);
 	if (r == 0)
 		r = lh_neighbour_add(net->routers[from].nl, ret->ifindex, LH_GATEWAY, peer_mac,
 				     err);
@@ -266,7 +294,7 @@ static int set_up_port(struct lh_net *net, size_t i, struct lh_error *err)
 
 	mac_of(i, SIDE_NODE, mac);
 	snprintf(port, sizeof(port), "port%u", (unsigned)i);
-	r = open_device(net, router, port, &net->ports[i], err);
+	r = open_device(net, router, port, i, &net->ports[i], err);
 	if (r == 0 && (!n->access || n->access->site))
 		r = lh_route_add(nl, net->ports[i].ifindex, &route, err);
 	route.table = TABLE_INWARDS;

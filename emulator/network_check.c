@@ -112,17 +112,16 @@ static const struct lh_plan_bottleneck *link_of(const struct read_back *rb, int 
 						uint32_t handle)
 {
 	const struct lh_net *net = rb->net;
+	const struct lh_plan_access *access;
+	size_t i = lh_net_owner(net, rb->router, ifindex);
 
-	for (size_t i = 0; i < net->plan->n_accesses; i++) {
-		const struct lh_plan_access *access = &net->plan->accesses[i];
-
-		if (TC_H_MAJ(handle) >> 16 != LH_LINK_MAJOR)
-			return NULL;
-		if (net->ups[i].router == rb->router && net->ups[i].ifindex == ifindex)
-			return access->up.bandwidth_bps ? &access->up : NULL;
-		if (net->downs[i].router == rb->router && net->downs[i].ifindex == ifindex)
-			return access->down.bandwidth_bps ? &access->down : NULL;
-	}
+	if (TC_H_MAJ(handle) >> 16 != LH_LINK_MAJOR || i >= net->plan->n_accesses)
+		return NULL;
+	access = &net->plan->accesses[i];
+	if (net->ups[i].router == rb->router && net->ups[i].ifindex == ifindex)
+		return access->up.bandwidth_bps ? &access->up : NULL;
+	if (net->downs[i].router == rb->router && net->downs[i].ifindex == ifindex)
+		return access->down.bandwidth_bps ? &access->down : NULL;
 	return NULL;
 }
 

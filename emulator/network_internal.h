@@ -14,6 +14,8 @@ enum { LH_ROUTER_WAN, LH_ROUTER_LINE, LH_ROUTER_GATE, LH_ROUTER_ACCESS /* and th
 struct lh_router {
 	int ns_fd;	  /* -1: there is none */
 	struct lh_nl *nl; /* into its namespace */
+	size_t *owners;	  /* by ifindex: the node or access that the link is for */
+	size_t n_owners;
 };
 
 /* A link of a router. */
@@ -64,6 +66,10 @@ int lh_net_add_queues(struct lh_net *net, struct lh_error *err);
 
 /* What has been counted so far is no fault of the network. */
 int lh_net_forget_faults(struct lh_net *net, struct lh_error *err);
+
+/* The node whose port, line or stage, or the access whose link, the link of a router is; any number
+ * where it is none of them. */
+size_t lh_net_owner(const struct lh_net *net, size_t router, int ifindex);
 
 /* Whether the netem of a pair is at the port to its receiver; otherwise it is on a line. */
 bool lh_net_is_at_port(const struct lh_plan *plan, size_t from, size_t to);

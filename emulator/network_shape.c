@@ -50,8 +50,11 @@ static int shape(struct lh_net *net, const struct lh_device *d, size_t to, const
 	struct lh_nl *nl = net->routers[d->router].nl;
 	uint32_t frame = net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
 	int64_t share = s->rate_bps / (int64_t)(net->plan->n_nodes - 1);
-	int r = lh_htb_add(nl, d->ifindex, s->rate_bps, s->burst_bytes, err);
+	struct lh_error ignored;
+	int r, released;
 
+	lh_nl_hold(nl);
+	r = lh_htb_add(nl, d->ifindex, s->rate_bps, s->burst_bytes, err);
 	for (size_t from = 0; from < net->plan->n_nodes && r == 0; from++) {
 		if (from == to)
 			continue;
@@ -61,7 +64,8 @@ static int shape(struct lh_net *net, const struct lh_device *d, size_t to, const
 			r = lh_netem_add(nl, d->ifindex, (unsigned)from,
 					 lh_plan_path_at(net->plan, from, to), frame, err);
 	}
-	return r;
+	released = lh_nl_release(nl, r < 0 ? &ignored : err);
+	return r < 0 ? r : released;
 }
 
 /* The senders inside the site of a node with an access, as a range. */
@@ -112,8 +116,11 @@ static int shape_stage(struct lh_net *net, size_t i, struct lh_error *err)
 	struct lh_device *d = &net->stages[i];
 	struct lh_nl *nl = net->routers[LH_ROUTER_WAN].nl;
 	int64_t share = LH_UNLIMITED_BPS / (int64_t)(net->plan->n_nodes - 1);
-	int r = lh_htb_add(nl, d->ifindex, LH_UNLIMITED_BPS, UNLIMITED_BURST_BYTES, err);
+	struct lh_error ignored;
+	int r, released;
 
+	lh_nl_hold(nl);
+	r = lh_htb_add(nl, d->ifindex, LH_UNLIMITED_BPS, UNLIMITED_BURST_BYTES, err);
 	for (size_t from = 0; from < net->plan->n_nodes && r == 0; from++) {
 		const struct lh_plan_path *p = lh_plan_path_at(net->plan, from, i);
 		const struct lh_plan_bottleneck *b = &p->bottleneck;
@@ -128,6 +135,9 @@ static int shape_stage(struct lh_net *net, size_t i, struct lh_error *err)
 	}
 	if (r == 0 && lh_net_varies_to(net->plan, i))
 		r = lh_wake_class_add(nl, d->ifindex, LH_UNLIMITED_BPS, err);
+	released = lh_nl_release(nl, r < 0 ? &ignored : err);
+	if (r == 0)
+		r = released;
 	return r < 0 ? r : sort_senders(net, d, &none, err);
 }
 

@@ -6,6 +6,8 @@
 #include <linux/netlink.h>
 #include <netlink/netlink.h>
 #include <netlink/socket.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,19 +18,39 @@ enum {
 	RECEIVE_BYTES = 65536,
 	BUFFER_BYTES = 4 << 20,
 	BATCH_BYTES = 16384, /* what is said about it fits into the least receive buffer */
+	HELD_BYTES = 65536,
+	HELD_MAX = 512, /* messages */
+	WHAT_BYTES = 64,
+};
+
+/* Requests that go to the kernel together. */
+struct held {
+	bool is_on;
+	size_t n;
+	size_t used; /* bytes */
+	size_t last; /* where the last one begins */
+	unsigned char bytes[HELD_BYTES];
+	uint32_t seq[HELD_MAX];
+	char what[HELD_MAX][WHAT_BYTES];
 };
 
 struct lh_nl {
 	struct nl_sock *sock;
 	unsigned char buffer[RECEIVE_BYTES];
+	struct held held;
 };
 
 int lh_nl_open(struct lh_nl **ret_nl, struct lh_error *err)
 {
-	struct lh_nl *nl = calloc(1, sizeof(*nl));
+	struct lh_nl *nl = malloc(sizeof(*nl)); /* large, and most of it never touched */
 	int one = 1;
 	int r;
 
+	if (nl) {
+		nl->sock = NULL;
+		nl->held.is_on = false;
+		nl->held.n = nl->held.used = 0;
+	}
 	if (!nl || !(nl->sock = nl_socket_alloc())) {
 		free(nl);
 		return lh_fail(err, LH_ESYS, ENOMEM, "open netlink");
@@ -155,11 +177,106 @@ static int read_answers(struct lh_nl *nl, uint32_t seq, const char *what,
 	}
 }
 
+/* What was asked for with the number, or NULL where it is not of those held. */
+static const char *what_of(const struct held *h, uint32_t seq)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->seq[i] == seq)
+			return h->what[i];
+	return NULL;
+}
+
+/* Reads refusals, which come unasked, until the answer to the last of those held. */
+static int read_refusals(struct lh_nl *nl, struct lh_error *err)
+{
+	const struct held *held = &nl->held;
+	int result = 0;
+
+	for (;;) {
+		ssize_t n = receive(nl, held->what[held->n - 1], err);
+		int left = (int)n;
+
+		if (n < 0)
+			return (int)n;
+		for (struct nlmsghdr *h = (void *)nl->buffer; nlmsg_ok(h, left);
+		     h = nlmsg_next(h, &left)) {
+			const char *what = what_of(held, h->nlmsg_seq);
+			const struct nlmsgerr *e = nlmsg_data(h);
+
+			if (!what || h->nlmsg_type != NLMSG_ERROR)
+				continue;
+			if (e->error && result == 0)
+				result = fail_from_kernel(h, what, err);
+			if (h->nlmsg_seq == held->seq[held->n - 1])
+				return result;
+		}
+	}
+}
+
+static int send_held(struct lh_nl *nl, struct lh_error *err)
+{
+	struct held *held = &nl->held;
+	ssize_t n;
+	int r;
+
+	if (!held->n)
+		return 0;
+	do {
+		n = send(nl_socket_get_fd(nl->sock), held->bytes, held->used, 0);
+	} while (n < 0 && errno == EINTR);
+	r = n < 0 ? lh_fail(err, LH_ESYS, errno, "%s: send to netlink", held->what[held->n - 1])
+		  : read_refusals(nl, err);
+	held->n = held->used = 0;
+	return r;
+}
+
+/* Puts a message behind those held; the kernel confirms the last one only. */
+static int hold(struct lh_nl *nl, struct nl_msg *msg, const char *what, struct lh_error *err)
+{
+	struct held *held = &nl->held;
+	struct nlmsghdr *h;
+	size_t size;
+	int r = 0;
+
+	nl_complete_msg(nl->sock, msg);
+	h = nlmsg_hdr(msg);
+	size = NLMSG_ALIGN(h->nlmsg_len);
+	if (held->n == HELD_MAX || held->used + size > HELD_BYTES)
+		r = send_held(nl, err);
+	if (r == 0) {
+		if (held->n)
+			((struct nlmsghdr *)(void *)(held->bytes + held->last))->nlmsg_flags &=
+				(uint16_t)~NLM_F_ACK;
+		memcpy(held->bytes + held->used, h, size);
+		snprintf(held->what[held->n], WHAT_BYTES, "%s", what);
+		held->seq[held->n++] = h->nlmsg_seq;
+		held->last = held->used;
+		held->used += size;
+	}
+	nlmsg_free(msg);
+	return r;
+}
+
+void lh_nl_hold(struct lh_nl *nl)
+{
+	nl->held.is_on = true;
+}
+
+int lh_nl_release(struct lh_nl *nl, struct lh_error *err)
+{
+	nl->held.is_on = false;
+	return send_held(nl, err);
+}
+
 int lh_nl_request(struct lh_nl *nl, struct nl_msg *msg, const char *what, struct lh_error *err)
 {
 	uint32_t seq;
 	int r;
 
+	if (msg && nl->held.is_on) {
+		nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_ACK | NLM_F_REQUEST;
+		return hold(nl, msg, what, err);
+	}
 	if (msg)
 		nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_ACK | NLM_F_REQUEST;
 	r = send_message(nl, msg, what, &seq, err);

@@ -24,6 +24,14 @@ void lh_nl_close(struct lh_nl *nl);
 int lh_nl_request(struct lh_nl *nl, struct nl_msg *msg, const char *what, struct lh_error *err);
 
 /*
+ * From lh_nl_hold on requests are kept, and sent many at a time; a system call is what a request
+ * costs in the guest. lh_nl_release sends the rest. Either it or a later request returns the
+ * first refusal; those after the refused one have been carried out.
+ */
+void lh_nl_hold(struct lh_nl *nl);
+int lh_nl_release(struct lh_nl *nl, struct lh_error *err);
+
+/*
  * Sends n messages at once (and frees them), so that the kernel takes them one after the other,
  * and calls each for whatever it says of them (with NLM_F_ECHO). The first that it refuses fails
  * the call; the others hold.

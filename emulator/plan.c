@@ -115,9 +115,8 @@ static uint64_t seed_of(const struct lh_plan *plan, size_t from, size_t to)
 static void plan_path(struct lh_plan *plan, size_t from, size_t to)
 {
 	const struct lh_network *net = &plan->scenario->network;
-	const char *a = net->sites[plan->nodes[from].site].name;
-	const char *b = net->sites[plan->nodes[to].site].name;
-	const struct lh_path_spec *spec = lh_path_spec_find(net, a, b);
+	const struct lh_path_spec *spec =
+		lh_path_spec_at(net, plan->nodes[from].site, plan->nodes[to].site);
 	struct lh_plan_path *p = &plan->paths[from * plan->n_nodes + to];
 	int64_t window = spec->stream_window_bytes > 0 ? spec->stream_window_bytes
 						       : net->stream_window_bytes;
@@ -202,19 +201,46 @@ static void plan_settings(struct lh_plan *plan)
 		plan->tcp_mem_pages[i] = TCP_MEM_PAGES;
 }
 
+/* A table that was made for a path with the same jitter, or NULL. */
+static const struct lh_jitter_table *find_table(const struct lh_plan *plan,
+						const struct lh_path_spec *path)
+{
+	for (size_t i = 0; i < plan->n_tables; i++) {
+		const struct lh_path_spec *other = plan->tables[i].path;
+
+		if (!path->n_jitter_samples && !other->n_jitter_samples &&
+		    path->jitter_ns == other->jitter_ns &&
+		    path->jitter_distribution == other->jitter_distribution)
+			return plan->tables[i].table;
+	}
+	return NULL;
+}
+
 /* The tables of all paths whose delay varies. */
 static int plan_jitter(struct lh_plan *plan, struct lh_error *err)
 {
 	const struct lh_network *net = &plan->scenario->network;
+	struct lh_jitter_forms forms = {.quantiles = {NULL}};
 	int r = 0;
 
 	for (size_t i = 0; i < net->n_paths && r == 0; i++) {
+		struct lh_jitter_table *table;
+
 		if (!lh_jitter_is_asked(&net->paths[i]))
 			continue;
-		plan->jitter[i] = malloc(sizeof(*plan->jitter[i]));
-		r = plan->jitter[i] ? lh_jitter_make(&net->paths[i], plan->jitter[i], err)
-				    : lh_fail(err, LH_ESYS, ENOMEM, "plan the network");
+		plan->jitter[i] = find_table(plan, &net->paths[i]);
+		if (plan->jitter[i])
+			continue;
+		table = malloc(sizeof(*table));
+		if (!table) {
+			r = lh_fail(err, LH_ESYS, ENOMEM, "plan the network");
+			break;
+		}
+		plan->tables[plan->n_tables++] = (struct lh_plan_table){&net->paths[i], table};
+		plan->jitter[i] = table;
+		r = lh_jitter_make(&net->paths[i], &forms, table, err);
 	}
+	lh_jitter_forms_done(&forms);
 	return r;
 }
 
@@ -232,7 +258,8 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 	plan->nodes = calloc(n, sizeof(*plan->nodes));
 	plan->paths = calloc(n * n, sizeof(*plan->paths));
 	plan->jitter = calloc(scenario->network.n_paths + 1, sizeof(*plan->jitter));
-	if (!plan->nodes || !plan->paths || !plan->jitter)
+	plan->tables = calloc(scenario->network.n_paths + 1, sizeof(*plan->tables));
+	if (!plan->nodes || !plan->paths || !plan->jitter || !plan->tables)
 		goto oom;
 	r = plan_jitter(plan, err);
 	if (r == 0)
@@ -268,8 +295,9 @@ void lh_plan_free(struct lh_plan *plan)
 {
 	if (!plan)
 		return;
-	for (size_t i = 0; plan->jitter && i < plan->scenario->network.n_paths; i++)
-		free(plan->jitter[i]);
+	for (size_t i = 0; i < plan->n_tables; i++)
+		free(plan->tables[i].table);
+	free(plan->tables);
 	free(plan->jitter);
 	lh_plan_tracks_done(plan);
 	free(plan->accesses);

@@ -100,6 +100,12 @@ struct lh_plan_node {
 	const struct lh_tcp *tcp;
 };
 
+/* A table of delays, and the first path that has it. */
+struct lh_plan_table {
+	const struct lh_path_spec *path;
+	struct lh_jitter_table *table;
+};
+
 struct lh_plan {
 	const struct lh_scenario *scenario;
 	struct lh_plan_node *nodes;
@@ -107,9 +113,11 @@ struct lh_plan {
 	struct lh_plan_access *accesses;
 	size_t n_accesses;
 	bool uses_ecn;
-	struct lh_jitter_table **jitter; /* by path of the scenario's network; NULL: none */
-	struct lh_jitter_table **late;	 /* the same of the largest deviations that events give */
-	struct lh_track *tracks; /* [from site * n_sites + to site]; NULL: nothing changes */
+	struct lh_plan_table *tables; /* all that differ */
+	size_t n_tables;
+	const struct lh_jitter_table **jitter; /* by path of the scenario's network; NULL: none */
+	struct lh_jitter_table **late; /* the same of the largest deviations that events give */
+	struct lh_track *tracks;       /* [from site * n_sites + to site]; NULL: nothing changes */
 	struct lh_path_extremes *extremes;
 	struct lh_plan_path *paths; /* [from * n_nodes + to] */
 	uint32_t mtu_bytes;
@@ -197,5 +205,9 @@ int64_t lh_plan_longest_outage_ns(const struct lh_plan *plan);
 
 /* The plan as JSON (network.json): every number that is applied. Owned by the caller. */
 json_t *lh_plan_to_json(const struct lh_plan *plan);
+
+/* The same into a file, path by path: 256 nodes have 65,280, which as one document would take
+ * more memory than their network. LH_ESYS. */
+int lh_plan_write(const struct lh_plan *plan, const char *path, struct lh_error *err);
 
 #endif

@@ -22,7 +22,7 @@ static const int64_t ORDER_BPS = INT64_C(8000000000000);
 /* ---- tracks ------------------------------------------------------------------------------ */
 
 static int add_late_table(struct lh_plan *plan, size_t path_index, int64_t jitter_ns,
-			  struct lh_error *err)
+			  struct lh_jitter_forms *forms, struct lh_error *err)
 {
 	struct lh_path_spec asked = plan->scenario->network.paths[path_index];
 	struct lh_jitter_table **table = &plan->late[path_index];
@@ -31,7 +31,7 @@ static int add_late_table(struct lh_plan *plan, size_t path_index, int64_t jitte
 		*table = malloc(sizeof(**table));
 	/* the deviations of both directions differ where one of them has an event of its own */
 	asked.jitter_ns = jitter_ns;
-	return *table ? lh_jitter_make(&asked, *table, err)
+	return *table ? lh_jitter_make(&asked, forms, *table, err)
 		      : lh_fail(err, LH_ESYS, ENOMEM, "plan the network");
 }
 
@@ -43,7 +43,8 @@ static bool has_node(const struct lh_scenario *sc, size_t site)
 	return false;
 }
 
-static int add_track(struct lh_plan *plan, size_t from, size_t to, struct lh_error *err)
+static int add_track(struct lh_plan *plan, size_t from, size_t to, struct lh_jitter_forms *forms,
+		     struct lh_error *err)
 {
 	const struct lh_network *net = &plan->scenario->network;
 	size_t at = from * net->n_sites + to;
@@ -52,7 +53,7 @@ static int add_track(struct lh_plan *plan, size_t from, size_t to, struct lh_err
 
 	if (!has_node(plan->scenario, from) || !has_node(plan->scenario, to))
 		return 0;
-	spec = lh_path_spec_find(net, net->sites[from].name, net->sites[to].name);
+	spec = lh_path_spec_at(net, from, to);
 	if (!spec)
 		return 0;
 	r = lh_track_make(plan->scenario, from, to, &plan->tracks[at], err);
@@ -61,13 +62,14 @@ static int add_track(struct lh_plan *plan, size_t from, size_t to, struct lh_err
 	lh_track_extremes(&plan->tracks[at], spec, 0, INT64_MAX, &plan->extremes[at]);
 	if ((plan->extremes[at].sets & LH_JITTER) && plan->extremes[at].jitter_max_ns > 0)
 		r = add_late_table(plan, (size_t)(spec - net->paths),
-				   plan->extremes[at].jitter_max_ns, err);
+				   plan->extremes[at].jitter_max_ns, forms, err);
 	return r;
 }
 
 int lh_plan_tracks(struct lh_plan *plan, struct lh_error *err)
 {
 	const struct lh_network *net = &plan->scenario->network;
+	struct lh_jitter_forms forms = {.quantiles = {NULL}};
 	size_t n = net->n_sites;
 	bool changes = plan->scenario->n_events > 0;
 	int r = 0;
@@ -82,7 +84,8 @@ int lh_plan_tracks(struct lh_plan *plan, struct lh_error *err)
 	if (!plan->tracks || !plan->extremes || !plan->late)
 		return lh_fail(err, LH_ESYS, ENOMEM, "plan the network");
 	for (size_t i = 0; i < n * n && r == 0; i++)
-		r = add_track(plan, i / n, i % n, err);
+		r = add_track(plan, i / n, i % n, &forms, err);
+	lh_jitter_forms_done(&forms);
 	return r;
 }
 

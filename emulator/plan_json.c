@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network plan as JSON. See plan.h. */
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "core/cleanup.h"
 #include "emulator/plan.h"
+
+enum { PLAN_JSON_FLAGS = JSON_INDENT(2) | JSON_REAL_PRECISION(15) };
 
 static json_t *node_to_json(const struct lh_plan *plan, size_t i)
 {
@@ -144,22 +150,85 @@ static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
 	return path;
 }
 
-json_t *lh_plan_to_json(const struct lh_plan *plan)
+/* All but the paths, for which there is an empty list at the end. */
+static json_t *head_to_json(const struct lh_plan *plan)
 {
 	json_t *nodes = json_array();
-	json_t *paths = json_array();
 
-	for (size_t i = 0; i < plan->n_nodes; i++) {
+	for (size_t i = 0; i < plan->n_nodes; i++)
 		json_array_append_new(nodes, node_to_json(plan, i));
-		for (size_t j = 0; j < plan->n_nodes; j++)
-			if (i != j)
-				json_array_append_new(paths, path_to_json(plan, i, j));
-	}
-	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:o}", "format",
+	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:[]}", "format",
 			 "longhaul-network/1", "mtu_bytes", (json_int_t)plan->mtu_bytes,
 			 "segment_bytes", (json_int_t)plan->segment_bytes,
 			 "initial_window_segments", (json_int_t)plan->initial_window_segments,
 			 "tcp_mem_pages", (json_int_t)plan->tcp_mem_pages[0],
 			 (json_int_t)plan->tcp_mem_pages[1], (json_int_t)plan->tcp_mem_pages[2],
-			 "nodes", nodes, "site_links", site_links_to_json(plan), "paths", paths);
+			 "nodes", nodes, "site_links", site_links_to_json(plan), "paths");
+}
+
+json_t *lh_plan_to_json(const struct lh_plan *plan)
+{
+	json_t *doc = head_to_json(plan);
+	json_t *paths = json_object_get(doc, "paths");
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		for (size_t j = 0; j < plan->n_nodes; j++)
+			if (i != j)
+				json_array_append_new(paths, path_to_json(plan, i, j));
+	return doc;
+}
+
+/* One path as it stands in the list of paths: two levels in. */
+static int write_path(FILE *f, json_t *value)
+{
+	lh_cleanup_json json_t *path = value;
+	lh_cleanup_free char *text = path ? json_dumps(path, PLAN_JSON_FLAGS) : NULL;
+
+	if (!text)
+		return -1;
+	fputs("\n    ", f);
+	for (const char *c = text; *c; c++) {
+		fputc(*c, f);
+		if (*c == '\n')
+			fputs("    ", f);
+	}
+	return 0;
+}
+
+static int write_paths(FILE *f, const struct lh_plan *plan)
+{
+	const char *separator = "";
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		for (size_t j = 0; j < plan->n_nodes; j++) {
+			if (i == j)
+				continue;
+			fputs(separator, f);
+			separator = ",";
+			if (write_path(f, path_to_json(plan, i, j)) < 0)
+				return -1;
+		}
+	fputs(*separator ? "\n  " : "", f);
+	return 0;
+}
+
+int lh_plan_write(const struct lh_plan *plan, const char *path, struct lh_error *err)
+{
+	static const char end[] = "]\n}";
+	lh_cleanup_json json_t *head = head_to_json(plan);
+	lh_cleanup_free char *text = head ? json_dumps(head, PLAN_JSON_FLAGS) : NULL;
+	lh_cleanup_fclose FILE *f = NULL;
+
+	if (!text)
+		return lh_fail(err, LH_ESYS, ENOMEM, "write %s", path);
+	f = fopen(path, "we");
+	if (!f)
+		return lh_fail(err, LH_ESYS, errno, "create %s", path);
+	/* the empty list of paths is the last of the document */
+	text[strlen(text) - strlen(end)] = '\0';
+	fputs(text, f);
+	if (write_paths(f, plan) < 0)
+		return lh_fail(err, LH_ESYS, ENOMEM, "write %s", path);
+	fprintf(f, "%s\n", end);
+	return fflush(f) == 0 ? 0 : lh_fail(err, LH_ESYS, errno, "write %s", path);
 }

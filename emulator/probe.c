@@ -10,6 +10,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "core/rng.h"
 #include "emulator/probe_internal.h"
 
 enum {
@@ -20,7 +21,11 @@ enum {
 	MEASURED_BURSTS = 100,	       /* so that one more or less is 1 % */
 	SETTLE_MARGIN_RTTS = 4,
 	CUBIC_FLOOR_NS = 5 * LH_NS_PER_MS,
+	STREAM_PAIRS_MAX = 1024, /* of sites: gigabytes are carried to probe so many */
+	STREAMS_AT_ONCE = 512,
 };
+
+_Static_assert(2 * STREAMS_AT_ONCE <= LH_PROBE_FILES_MAX, "two descriptors for each stream");
 
 static const double rtt_ratio_virtual = 0.001, rtt_abs_ms_virtual = 0.05;
 static const double rtt_ratio_real = 0.01, rtt_abs_ms_real = 1;
@@ -148,8 +153,14 @@ static struct lh_stream_job short_job(const struct lh_plan *plan, size_t from, s
 {
 	int64_t rtt = lh_plan_rtt_ns(plan, from, to);
 	int64_t floor_ns = time_of(MEASURE_FLOOR_BYTES, lh_plan_slowest_bps(plan, from, to));
+	int64_t stream_bps = lh_plan_stream_bps(plan, from, to);
+	int64_t bursts_bytes =
+		(int64_t)MEASURED_BURSTS * plan->nodes[from].burst_segments * plan->segment_bytes;
+	int64_t bursts_ns = stream_bps > 0 ? time_of(bursts_bytes, stream_bps) : 0;
 	int64_t trips = MEASURED_RTTS;
 
+	if (floor_ns < bursts_ns)
+		floor_ns = bursts_ns;
 	if (floor_ns < MEASURE_FLOOR_NS)
 		floor_ns = MEASURE_FLOOR_NS;
 	if (rtt > 0 && trips * rtt < floor_ns)
@@ -160,6 +171,8 @@ static struct lh_stream_job short_job(const struct lh_plan *plan, size_t from, s
 		.streams = 1,
 		.settle_ns = settle_ns(plan, from, to),
 		.measure_ns = rtt > 0 ? trips * rtt : floor_ns,
+		.n_phases = LH_PROBE_PHASES_MAX,
+		.phase_ns = rtt / LH_PROBE_PHASES_MAX,
 	};
 }
 
@@ -213,6 +226,19 @@ static size_t list_jobs(const struct lh_plan *plan, struct lh_stream_job *jobs)
 				jobs[n++] = short_job(plan, (size_t)from, (size_t)to);
 		}
 	return n;
+}
+
+/* Leaves so many of the jobs as are probed at most, drawn by the seed. */
+static size_t sample_jobs(const struct lh_plan *plan, struct lh_stream_job *jobs, size_t n)
+{
+	size_t kept = 0;
+	struct lh_rng rng;
+
+	lh_rng_init(&rng, (uint64_t)plan->scenario->run.seed, "probe sample");
+	for (size_t i = 0; i < n && n > STREAM_PAIRS_MAX; i++)
+		if (lh_rng_below(&rng, n - i) < STREAM_PAIRS_MAX - kept)
+			jobs[kept++] = jobs[i];
+	return n > STREAM_PAIRS_MAX ? kept : n;
 }
 
 /* What the jobs of a round ask of the cards of each node and of the links of each access. */
@@ -288,7 +314,7 @@ static int run_in_rounds(struct lh_net *net, const struct lh_plan *plan, struct 
 		size_t chosen = done;
 
 		memset(loads, 0, n_loads * sizeof(*loads));
-		for (size_t i = done; i < n_jobs; i++) {
+		for (size_t i = done; i < n_jobs && chosen - done < STREAMS_AT_ONCE; i++) {
 			struct lh_stream_job job = jobs[i];
 
 			if (is_opposed(plan, &job, jobs + done, chosen - done) ||
@@ -301,15 +327,6 @@ static int run_in_rounds(struct lh_net *net, const struct lh_plan *plan, struct 
 		done = chosen;
 	}
 	return r;
-}
-
-static const struct lh_path_spec *spec_of(const struct lh_plan *plan,
-					  const struct lh_stream_job *job)
-{
-	const struct lh_network *net = &plan->scenario->network;
-
-	return lh_path_spec_find(net, net->sites[plan->nodes[job->from].site].name,
-				 net->sites[plan->nodes[job->to].site].name);
 }
 
 static bool is_measured_on(const struct lh_measured *m, const struct lh_plan *plan,
@@ -338,7 +355,7 @@ static int probe_full(struct lh_net *net, const struct lh_plan *plan,
 		      const struct lh_stream_job *base, struct lh_links *links,
 		      struct lh_error *err)
 {
-	const struct lh_path_spec *spec = spec_of(plan, base);
+	const struct lh_path_spec *spec = lh_plan_path_at(plan, base->from, base->to)->spec;
 	int r = 0;
 
 	for (size_t i = 0; i < spec->n_measured && r == 0; i++) {
@@ -346,7 +363,8 @@ static int probe_full(struct lh_net *net, const struct lh_plan *plan,
 		struct lh_stream_job job = {.from = base->from,
 					    .to = base->to,
 					    .streams = (int)m->streams,
-					    .measure_ns = m->duration_ns};
+					    .measure_ns = m->duration_ns,
+					    .n_phases = 1};
 
 		if (!is_measured_on(m, plan, base))
 			continue;
@@ -375,7 +393,7 @@ int lh_probe_run(struct lh_net *net, const struct lh_plan *plan, struct lh_links
 	r = probe_rtts(net, plan, &links, err);
 	n_jobs = list_jobs(plan, jobs);
 	if (r == 0 && plan->scenario->run.probe == LH_PROBE_SHORT)
-		r = probe_short(net, plan, jobs, n_jobs, &links, err);
+		r = probe_short(net, plan, jobs, sample_jobs(plan, jobs, n_jobs), &links, err);
 	for (size_t i = 0; i < n_jobs && r == 0 && plan->scenario->run.probe == LH_PROBE_FULL; i++)
 		r = probe_full(net, plan, &jobs[i], &links, err);
 	if (r < 0) {

@@ -11,6 +11,8 @@
 
 #include "emulator/network.h"
 
+enum { LH_PROBE_FILES_MAX = 1100 }; /* descriptors that are open at once */
+
 enum lh_link_kind { LH_LINK_RTT, LH_LINK_THROUGHPUT };
 
 /* One measurement. Units: RTT in ms, throughput in Mbit/s. Strings are borrowed. */

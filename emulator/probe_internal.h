@@ -14,13 +14,21 @@ enum { LH_NS_PER_MS = 1000000, LH_NS_PER_S = 1000000000 };
 int lh_probe_rtts(struct lh_net *net, const struct lh_plan *plan, int64_t *ret_ns,
 		  struct lh_error *err);
 
-/* One throughput measurement to be made. */
+enum { LH_PROBE_PHASES_MAX = 16 };
+
+/*
+ * One throughput measurement to be made. A stream that its window limits comes in one burst a round
+ * trip: over four of them a burst more or less, which falls in or out at the ends, is a quarter. So
+ * it is counted several times, each a part of a round trip later, and the mean taken.
+ */
 struct lh_stream_job {
 	size_t from;
 	size_t to;
 	int streams;
 	int64_t settle_ns;   /* from the begin of sending to the begin of counting */
 	int64_t measure_ns;  /* how long is counted */
+	int n_phases;	     /* how often, 1 to LH_PROBE_PHASES_MAX */
+	int64_t phase_ns;    /* from one to the next */
 	double achieved_bps; /* filled in */
 };
 

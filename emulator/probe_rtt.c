@@ -22,6 +22,10 @@ enum {
 	ROUNDS_WHERE_RANDOM = 25, /* so that one at least comes back from any path, and a median
 				   * means something */
 	ROUND_GAP_NS = 10 * LH_NS_PER_MS,
+	/* of one node's echoes at once: where there are more, they would queue at its card */
+	GROUP_ECHOES = 64,
+	GROUP_GAP_NS = 2 * LH_NS_PER_MS,
+	RECEIVED_AT_ONCE = 64,
 	PATIENCE_NS = 2000000000, /* beyond the longest round trip */
 	ECHO_ID = 0x4c48,
 	RECEIVE_BUFFER_BYTES = 8 << 20,
@@ -79,24 +83,57 @@ static int open_socket(struct lh_net *net, size_t node, int *ret_sock, struct lh
 	return 0;
 }
 
-static int send_echo(struct rtt_probe *p, size_t from, size_t to, uint32_t round,
-		     struct lh_error *err)
+/* What goes into the kernel, or comes out of it, with one call. */
+struct batch {
+	struct echo echoes[GROUP_ECHOES];
+	struct sockaddr_in addresses[GROUP_ECHOES];
+	struct iovec parts[GROUP_ECHOES];
+	struct mmsghdr messages[GROUP_ECHOES];
+	unsigned n;
+};
+
+static void add_echo(const struct rtt_probe *p, struct batch *b, size_t to, uint32_t round,
+		     int64_t now_ns)
 {
-	struct sockaddr_in address = {
+	unsigned i = b->n++;
+
+	b->addresses[i] = (struct sockaddr_in){
 		.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(p->plan->nodes[to].address),
 	};
-	struct echo e = {
+	b->echoes[i] = (struct echo){
 		.header = {.type = ICMP_ECHO, .un.echo.id = htons(ECHO_ID)},
 		.to = (uint32_t)to,
 		.round = round,
-		.sent_ns = realtime_ns(),
+		.sent_ns = now_ns,
 	};
+	b->echoes[i].header.checksum = checksum(&b->echoes[i], sizeof(b->echoes[i]));
+	b->parts[i] = (struct iovec){&b->echoes[i], sizeof(b->echoes[i])};
+	b->messages[i].msg_hdr = (struct msghdr){.msg_name = &b->addresses[i],
+						 .msg_namelen = sizeof(b->addresses[i]),
+						 .msg_iov = &b->parts[i],
+						 .msg_iovlen = 1};
+}
 
-	e.header.checksum = checksum(&e, sizeof(e));
-	if (sendto(p->socks[from], &e, sizeof(e), 0, (struct sockaddr *)&address, sizeof(address)) <
-	    0)
-		return lh_fail(err, LH_ESYS, errno, "send an echo to %s", p->plan->nodes[to].name);
+/* The echoes of one node to those from `first` places behind it on, at most GROUP_ECHOES. */
+static int send_group(const struct rtt_probe *p, size_t from, size_t first, uint32_t round,
+		      struct lh_error *err)
+{
+	size_t n = p->plan->n_nodes;
+	int64_t now_ns = realtime_ns();
+	struct batch b = {.n = 0};
+	unsigned sent = 0;
+
+	for (size_t i = first; i < n && b.n < GROUP_ECHOES; i++)
+		add_echo(p, &b, (from + i) % n, round, now_ns);
+	while (sent < b.n) {
+		int k = sendmmsg(p->socks[from], b.messages + sent, b.n - sent, 0);
+
+		if (k < 0)
+			return lh_fail(err, LH_ESYS, errno, "send an echo to %s",
+				       p->plan->nodes[b.echoes[sent].to].name);
+		sent += (unsigned)k;
+	}
 	return 0;
 }
 
@@ -113,36 +150,54 @@ int64_t lh_arrival_ns(struct msghdr *m)
 	return 0;
 }
 
+/* Room for answers, and for what the kernel says of each. */
+struct answers {
+	char packets[RECEIVED_AT_ONCE][256];
+	char controls[RECEIVED_AT_ONCE][128];
+	struct iovec parts[RECEIVED_AT_ONCE];
+	struct mmsghdr messages[RECEIVED_AT_ONCE];
+};
+
+static void take_answer(struct rtt_probe *p, size_t from, const char *packet, size_t size,
+			struct msghdr *m)
+{
+	size_t n = p->plan->n_nodes;
+	struct echo e;
+	int64_t *sample;
+
+	if (size < sizeof(struct iphdr) + sizeof(e))
+		return;
+	memcpy(&e, packet + sizeof(struct iphdr), sizeof(e));
+	if (e.header.type != ICMP_ECHOREPLY || e.header.un.echo.id != htons(ECHO_ID) || e.to >= n ||
+	    e.round >= p->n_rounds)
+		return;
+	sample = &p->samples[(from * n + e.to) * p->n_rounds + e.round];
+	if (*sample < 0) {
+		*sample = lh_arrival_ns(m) - e.sent_ns;
+		p->n_missing--;
+	}
+}
+
 /* Takes every answer that waits at a node. */
 static void receive_answers(struct rtt_probe *p, size_t from)
 {
-	size_t n = p->plan->n_nodes;
+	struct answers a;
+	int got;
 
-	for (;;) {
-		char packet[256], control[128];
-		struct iovec v = {packet, sizeof(packet)};
-		struct msghdr m = {.msg_iov = &v,
-				   .msg_iovlen = 1,
-				   .msg_control = control,
-				   .msg_controllen = sizeof(control)};
-		ssize_t got = recvmsg(p->socks[from], &m, 0);
-		struct echo e;
-		int64_t *sample;
-
-		if (got < 0)
-			return;
-		if ((size_t)got < sizeof(struct iphdr) + sizeof(e))
-			continue;
-		memcpy(&e, packet + sizeof(struct iphdr), sizeof(e));
-		if (e.header.type != ICMP_ECHOREPLY || e.header.un.echo.id != htons(ECHO_ID) ||
-		    e.to >= n || e.round >= p->n_rounds)
-			continue;
-		sample = &p->samples[(from * n + e.to) * p->n_rounds + e.round];
-		if (*sample < 0) {
-			*sample = lh_arrival_ns(&m) - e.sent_ns;
-			p->n_missing--;
+	do {
+		for (size_t i = 0; i < RECEIVED_AT_ONCE; i++) {
+			a.parts[i] = (struct iovec){a.packets[i], sizeof(a.packets[i])};
+			a.messages[i].msg_hdr =
+				(struct msghdr){.msg_iov = &a.parts[i],
+						.msg_iovlen = 1,
+						.msg_control = a.controls[i],
+						.msg_controllen = sizeof(a.controls[i])};
 		}
-	}
+		got = recvmmsg(p->socks[from], a.messages, RECEIVED_AT_ONCE, 0, NULL);
+		for (int i = 0; i < got; i++)
+			take_answer(p, from, a.packets[i], a.messages[i].msg_len,
+				    &a.messages[i].msg_hdr);
+	} while (got == RECEIVED_AT_ONCE);
 }
 
 static int collect_answers(struct rtt_probe *p, struct lh_error *err)
@@ -197,15 +252,15 @@ static int run_rounds(struct rtt_probe *p, struct lh_error *err)
 {
 	size_t n = p->plan->n_nodes;
 	int64_t begin_ns = lh_now_ns();
+	int64_t gap_ns = (int64_t)(n / GROUP_ECHOES) * GROUP_GAP_NS + ROUND_GAP_NS;
 	int r = 0;
 
-	for (uint32_t round = 0; round < p->n_rounds && r == 0; round++) {
-		lh_sleep_until(begin_ns + round * ROUND_GAP_NS);
-		for (size_t i = 0; i < n && r == 0; i++)
-			for (size_t j = 0; j < n && r == 0; j++)
-				if (i != j)
-					r = send_echo(p, i, j, round, err);
-	}
+	for (uint32_t round = 0; round < p->n_rounds && r == 0; round++, begin_ns += gap_ns)
+		for (size_t first = 1; first < n && r == 0; first += GROUP_ECHOES) {
+			lh_sleep_until(begin_ns + (int64_t)(first / GROUP_ECHOES) * GROUP_GAP_NS);
+			for (size_t i = 0; i < n && r == 0; i++)
+				r = send_group(p, i, first, round, err);
+		}
 	return r < 0 ? r : collect_answers(p, err);
 }
 

@@ -36,7 +36,7 @@ struct stream {
 	pthread_t receiver;
 	bool has_sender;
 	bool has_receiver;
-	uint64_t bytes_at_begin;
+	uint64_t bytes_at_begin[LH_PROBE_PHASES_MAX];
 };
 
 int64_t lh_now_ns(void)
@@ -163,6 +163,7 @@ static uint64_t bytes_received(const struct stream *s)
 struct instant {
 	int64_t t_ns;
 	size_t job;
+	int phase;
 	bool is_end;
 };
 
@@ -175,32 +176,48 @@ static int compare_instants(const void *a, const void *b)
 	return x->job < y->job ? -1 : x->job > y->job;
 }
 
+/* Reads the counters of a job's streams at an instant. */
+static void look(const struct instant *at, struct lh_stream_job *job, struct stream *streams,
+		 size_t n)
+{
+	double counts = (double)job->measure_ns * job->n_phases;
+
+	for (size_t i = 0; i < n; i++) {
+		struct stream *s = &streams[i];
+
+		if (s->job != job)
+			continue;
+		if (!at->is_end) {
+			s->bytes_at_begin[at->phase] = bytes_received(s);
+			continue;
+		}
+		job->achieved_bps +=
+			(double)(bytes_received(s) - s->bytes_at_begin[at->phase]) * 8e9 / counts;
+		if (at->phase == job->n_phases - 1)
+			shutdown(s->send_sock, SHUT_RDWR);
+	}
+}
+
+/* Counts each job for as long as it says, in all of its phases. */
 static void measure(struct lh_stream_job *jobs, size_t n_jobs, struct stream *streams, size_t n,
 		    struct instant *instants, int64_t begin_ns)
 {
-	for (size_t i = 0; i < n_jobs; i++) {
-		instants[2 * i] = (struct instant){begin_ns + jobs[i].settle_ns, i, false};
-		instants[2 * i + 1] = (struct instant){
-			begin_ns + jobs[i].settle_ns + jobs[i].measure_ns, i, true};
-		jobs[i].achieved_bps = 0;
-	}
-	qsort(instants, 2 * n_jobs, sizeof(*instants), compare_instants);
-	for (size_t k = 0; k < 2 * n_jobs; k++) {
-		struct lh_stream_job *job = &jobs[instants[k].job];
+	size_t n_instants = 0;
 
-		lh_sleep_until(instants[k].t_ns);
-		for (size_t i = 0; i < n; i++) {
-			if (streams[i].job != job)
-				continue;
-			if (!instants[k].is_end) {
-				streams[i].bytes_at_begin = bytes_received(&streams[i]);
-				continue;
-			}
-			job->achieved_bps +=
-				(double)(bytes_received(&streams[i]) - streams[i].bytes_at_begin) *
-				8e9 / (double)job->measure_ns;
-			shutdown(streams[i].send_sock, SHUT_RDWR);
+	for (size_t i = 0; i < n_jobs; i++) {
+		jobs[i].achieved_bps = 0;
+		for (int k = 0; k < jobs[i].n_phases; k++) {
+			int64_t t_ns = begin_ns + jobs[i].settle_ns + k * jobs[i].phase_ns;
+
+			instants[n_instants++] = (struct instant){t_ns, i, k, false};
+			instants[n_instants++] =
+				(struct instant){t_ns + jobs[i].measure_ns, i, k, true};
 		}
+	}
+	qsort(instants, n_instants, sizeof(*instants), compare_instants);
+	for (size_t k = 0; k < n_instants; k++) {
+		lh_sleep_until(instants[k].t_ns);
+		look(&instants[k], &jobs[instants[k].job], streams, n);
 	}
 }
 
@@ -215,7 +232,8 @@ static int open_filler(int *ret_fd, struct lh_error *err)
 static int run_streams(struct lh_net *net, const struct lh_plan *plan, struct lh_stream_job *jobs,
 		       size_t n_jobs, struct stream *streams, size_t n, struct lh_error *err)
 {
-	lh_cleanup_free struct instant *instants = calloc(2 * n_jobs, sizeof(*instants));
+	lh_cleanup_free struct instant *instants =
+		calloc(2 * n_jobs * LH_PROBE_PHASES_MAX, sizeof(*instants));
 	struct lh_error ignored;
 	int64_t begin_ns;
 	int r = instants ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "probe streams");

@@ -62,6 +62,7 @@ static _Noreturn void become_program(const struct lh_program_spec *spec)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
 	setsid();
+	setrlimit(RLIMIT_NOFILE, spec->file_limit);
 	if (spec->is_terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
 		give_up(CANNOT_RUN, "take", "the terminal");
 	if (chdir(spec->cwd) < 0)

@@ -8,6 +8,7 @@
 #define LH_EMULATOR_PROGRAM_H
 
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "emulator/network.h"
@@ -21,9 +22,10 @@ struct lh_program_spec {
 	const char *hosts_path;	 /* what /etc/hosts is in the node */
 	const char *report_fifo; /* stands in the node at report_path; or NULL */
 	const char *report_path;
-	const char *doors_folder; /* ways into the other nodes are made there; NULL: none */
-	int input_fd;		  /* its standard input; 0: it is empty */
-	bool is_terminal;	  /* input_fd is a terminal, and all its standard streams */
+	const char *doors_folder;	 /* ways into the other nodes are made there; NULL: none */
+	int input_fd;			 /* its standard input; 0: it is empty */
+	bool is_terminal;		 /* input_fd is a terminal, and all its standard streams */
+	const struct rlimit *file_limit; /* of open files */
 };
 
 struct lh_program {

@@ -160,7 +160,7 @@ static int find_table(struct lh_timeline *t, const struct lh_path_spec *spec, in
 		return lh_fail(err, LH_ESYS, ENOMEM, "change paths");
 	*ret = grown[t->n_tables].table;
 	asked.jitter_ns = jitter_ns;
-	return lh_jitter_make(&asked, grown[t->n_tables++].table, err);
+	return lh_jitter_make(&asked, NULL, grown[t->n_tables++].table, err);
 }
 
 static bool same_path(const struct lh_plan_path *a, const struct lh_plan_path *b)

@@ -2,6 +2,7 @@
 /* What a program finds in its environment. See variables.h. */
 #include "emulator/variables.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +16,16 @@ enum { MASTER_PORT = 29500 };
 static char *all_host_names(const struct lh_plan *plan)
 {
 	char *all = NULL;
+	size_t size;
+	FILE *f = open_memstream(&all, &size);
 
-	for (size_t i = 0; i < plan->n_nodes; i++) {
-		lh_cleanup_free char *before = all;
+	for (size_t i = 0; f && i < plan->n_nodes; i++) {
 		lh_cleanup_free char *name = lh_host_name(plan->nodes[i].name);
 
-		all = lh_strf("%s%s%s", before ? before : "", before ? " " : "", name ? name : "");
+		fprintf(f, "%s%s", i ? " " : "", name ? name : "");
 	}
+	if (f)
+		fclose(f);
 	return all;
 }
 

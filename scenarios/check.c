@@ -34,14 +34,6 @@ static const char *site_name_at(const void *context, size_t i)
 	return i < n->n_sites ? n->sites[i].name : NULL;
 }
 
-int lh_site_find(const struct lh_network *network, const char *name)
-{
-	for (size_t i = 0; i < network->n_sites; i++)
-		if (same_text(network->sites[i].name, name))
-			return (int)i;
-	return -1;
-}
-
 void lh_say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
 			 const char *key_path, struct lh_diag *diag)
 {
@@ -71,7 +63,7 @@ static bool has_a_form(const struct lh_yaml *written)
 
 /* Complains where a packet would have to arrive before it was sent. */
 static void check_jitter(const struct lh_path_spec *p, const struct lh_yaml *written,
-			 const char *key_path, struct lh_diag *diag)
+			 const char *key_path, struct lh_jitter_forms *forms, struct lh_diag *diag)
 {
 	struct lh_jitter_table *table;
 	int64_t delay = p->n_between ? p->rtt_ns / 2 : p->delay_ns;
@@ -89,7 +81,7 @@ static void check_jitter(const struct lh_path_spec *p, const struct lh_yaml *wri
 	table = malloc(sizeof(*table));
 	if (!table)
 		return;
-	if (lh_jitter_make(p, table, &err) < 0)
+	if (lh_jitter_make(p, forms, table, &err) < 0)
 		lh_diag_add(diag, p->pos, key_path, "jitter: %s", err.message);
 	else if (delay + table->lowest_ns < 0)
 		lh_diag_add(
@@ -132,7 +124,8 @@ static void check_loss(const struct lh_path_spec *p, const char *key_path, struc
 
 /* Returns false where the path is in no form that could connect sites. */
 static bool check_path(const struct lh_network *network, const struct lh_path_spec *p,
-		       const struct lh_yaml *written, size_t index, struct lh_diag *diag)
+		       const struct lh_yaml *written, size_t index, struct lh_jitter_forms *forms,
+		       struct lh_diag *diag)
 {
 	lh_cleanup_free char *key_path = lh_strf("network.paths[%zu]", index);
 	const char *names[] = {p->n_between > 0 ? p->between[0] : NULL,
@@ -155,58 +148,26 @@ static bool check_path(const struct lh_network *network, const struct lh_path_sp
 				    m->from, m->to);
 	}
 	if (formed && !diag->n_messages)
-		check_jitter(p, written, key_path, diag);
+		check_jitter(p, written, key_path, forms, diag);
 	check_loss(p, key_path, diag);
 	lh_check_queue(&p->queue, p->pos, key_path, diag);
 	lh_check_cross(&p->cross, p->bandwidth_bps, key_path, diag);
 	return formed;
 }
 
-bool lh_path_spec_matches(const struct lh_path_spec *p, const char *from, const char *to)
-{
-	if (!from || !to)
-		return false;
-	if (p->n_between == 2)
-		return (same_text(p->between[0], from) && same_text(p->between[1], to)) ||
-		       (same_text(p->between[0], to) && same_text(p->between[1], from));
-	return same_text(p->from, from) && same_text(p->to, to);
-}
-
-const struct lh_path_spec *lh_path_spec_find(const struct lh_network *network, const char *from,
-					     const char *to)
-{
-	for (size_t i = 0; i < network->n_paths; i++)
-		if (lh_path_spec_matches(&network->paths[i], from, to))
-			return &network->paths[i];
-	return NULL;
-}
-
-static void check_duplicate_paths(const struct lh_network *network, struct lh_diag *diag)
-{
-	for (size_t i = 0; i < network->n_paths; i++) {
-		const struct lh_path_spec *p = &network->paths[i];
-		const char *from = p->n_between == 2 ? p->between[0] : p->from;
-		const char *to = p->n_between == 2 ? p->between[1] : p->to;
-		const struct lh_path_spec *first = lh_path_spec_find(network, from, to);
-		lh_cleanup_free char *key_path = lh_strf("network.paths[%zu]", i);
-
-		if (first && first != p)
-			lh_diag_add(diag, p->pos, key_path,
-				    "the path from %s to %s stands already in line %d", from, to,
-				    first->pos.line);
-	}
-}
-
 /* Returns false where a path is in no form that could connect sites. */
-static bool check_network(const struct lh_scenario *sc, struct lh_diag *diag)
+static bool check_network(struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_network *network = &sc->network;
 	const struct lh_yaml *paths = lh_yaml_get(lh_yaml_get(sc->tree, "network"), "paths");
+	struct lh_jitter_forms forms = {.quantiles = {NULL}};
 	bool formed = true;
 
 	for (size_t i = 0; i < network->n_paths; i++)
-		formed &= check_path(network, &network->paths[i], paths->entries[i].value, i, diag);
-	check_duplicate_paths(network, diag);
+		formed &= check_path(network, &network->paths[i], paths->entries[i].value, i,
+				     &forms, diag);
+	lh_jitter_forms_done(&forms);
+	lh_index_paths(&sc->network, diag);
 	lh_check_site_links(network, diag);
 	return formed;
 }
@@ -373,7 +334,7 @@ static void check_connected(const struct lh_scenario *sc, const int64_t *count,
 
 			if (!count[a] || !count[b] || (a == b && count[a] < 2))
 				continue;
-			if (!lh_path_spec_find(net, from, to))
+			if (!lh_path_spec_at(net, a, b))
 				lh_diag_add(diag, nodes->pos, "nodes",
 					    "network %s has no path from %s to %s, and both have "
 					    "nodes; add one under network.paths",

@@ -13,6 +13,6 @@
 void lh_scenario_check(struct lh_scenario *scenario, struct lh_diag *diag);
 
 /* Room for the nodes of one scenario: addresses, classes and probes are sized for it. */
-enum { LH_NODES_MAX = 128 };
+enum { LH_NODES_MAX = 256 };
 
 #endif

@@ -16,6 +16,9 @@ void lh_check_cross(const struct lh_cross_spec *cross, int64_t bandwidth_bps, co
 /* The links that sites share, and the paths inside such sites. */
 void lh_check_site_links(const struct lh_network *network, struct lh_diag *diag);
 
+/* Fills path_at; complains of paths that stand twice. */
+void lh_index_paths(struct lh_network *network, struct lh_diag *diag);
+
 /*
  * The part of it about what changes in time: resolves traces and which attributes events set,
  * and checks them. count: nodes by site. Faults go to diag.

@@ -245,7 +245,7 @@ static bool check_together(const struct lh_track *t, const struct lh_track_sourc
 	if (source->change && (source->change->sets & LH_DELAY))
 		all.delay_min_ns = source->change->rtt_ns >= 0 ? source->change->rtt_ns / 2
 							       : source->change->delay_ns;
-	if (lh_jitter_make(&asked, table, &err) < 0)
+	if (lh_jitter_make(&asked, NULL, table, &err) < 0)
 		lh_diag_add(s->diag, s->pos, s->key_path, "jitter: %s", err.message);
 	else if (all.delay_min_ns + table->lowest_ns < 0)
 		say(s,

@@ -145,20 +145,48 @@ static int quantise(const double *x, double sd_ns, struct lh_jitter_table *ret,
 	return 0;
 }
 
-int lh_jitter_make(const struct lh_path_spec *path, struct lh_jitter_table *ret,
-		   struct lh_error *err)
+/* Quantiles of a closed form, made when first asked for; NULL where memory is out. */
+static const double *form_of(struct lh_jitter_forms *forms, enum lh_jitter_distribution d)
 {
-	lh_cleanup_free double *x = calloc(LH_JITTER_ENTRIES, sizeof(*x));
+	double *x = forms->quantiles[d];
+
+	if (x)
+		return x;
+	x = forms->quantiles[d] = calloc(LH_JITTER_ENTRIES, sizeof(*x));
+	if (x)
+		fill_closed_form(d, x);
+	return x;
+}
+
+void lh_jitter_forms_done(struct lh_jitter_forms *forms)
+{
+	for (size_t i = 0; i < sizeof(forms->quantiles) / sizeof(forms->quantiles[0]); i++)
+		free(forms->quantiles[i]);
+	*forms = (struct lh_jitter_forms){.quantiles = {NULL}};
+}
+
+int lh_jitter_make(const struct lh_path_spec *path, struct lh_jitter_forms *forms,
+		   struct lh_jitter_table *ret, struct lh_error *err)
+{
+	struct lh_jitter_forms single = {.quantiles = {NULL}};
+	lh_cleanup_free double *own = NULL;
 	double sd_ns = (double)path->jitter_ns, sd_ms = 0;
+	const double *x;
 	int r = 0;
 
+	if (path->n_jitter_samples)
+		x = own = calloc(LH_JITTER_ENTRIES, sizeof(*own));
+	else
+		x = form_of(forms ? forms : &single,
+			    (enum lh_jitter_distribution)path->jitter_distribution);
 	if (!x)
 		return lh_fail(err, LH_ESYS, ENOMEM, "make a table of jitter");
-	if (path->n_jitter_samples)
-		r = fill_samples(path, x, &sd_ms, err);
-	else
-		fill_closed_form((enum lh_jitter_distribution)path->jitter_distribution, x);
+	if (own)
+		r = fill_samples(path, own, &sd_ms, err);
 	if (path->jitter_ns < 0)
 		sd_ns = sd_ms * 1e6;
-	return r < 0 ? r : quantise(x, sd_ns, ret, err);
+	if (r == 0)
+		r = quantise(x, sd_ns, ret, err);
+	lh_jitter_forms_done(&single);
+	return r;
 }

@@ -34,9 +34,19 @@ struct lh_jitter_table {
 /* Whether the path's delay varies. */
 bool lh_jitter_is_asked(const struct lh_path_spec *path);
 
-/* Makes the table of a path whose delay varies. LH_EINPUT where the samples are no numbers,
- * do not vary, or vary too much. */
-int lh_jitter_make(const struct lh_path_spec *path, struct lh_jitter_table *ret_table,
-		   struct lh_error *err);
+/*
+ * Quantiles of the closed forms that have been asked for so far: making them takes longer than all
+ * else, and many paths have one form. Begins as zeros; lh_jitter_forms_done frees it.
+ */
+struct lh_jitter_forms {
+	double *quantiles[LH_JITTER_EMPIRICAL]; /* by distribution */
+};
+
+void lh_jitter_forms_done(struct lh_jitter_forms *forms);
+
+/* Makes the table of a path whose delay varies. forms: NULL for a single one. LH_EINPUT where
+ * the samples are no numbers, do not vary, or vary too much. */
+int lh_jitter_make(const struct lh_path_spec *path, struct lh_jitter_forms *forms,
+		   struct lh_jitter_table *ret_table, struct lh_error *err);
 
 #endif

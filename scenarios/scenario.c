@@ -23,6 +23,7 @@ void lh_scenario_free(struct lh_scenario *sc)
 	for (size_t i = 0; i < sc->n_nodes; i++)
 		free(sc->nodes[i].name);
 	free(sc->nodes);
+	free(sc->network.path_at);
 	for (size_t i = 0; i < sc->network.n_paths && sc->network.paths; i++)
 		lh_trace_done(&sc->network.paths[i].trace);
 	for (size_t i = 0; i < sc->n_events && sc->events; i++)

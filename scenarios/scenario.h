@@ -204,6 +204,7 @@ struct lh_network {
 	size_t n_sites;
 	struct lh_path_spec *paths;
 	size_t n_paths;
+	const struct lh_path_spec **path_at; /* [from * n_sites + to], NULL: none */
 };
 
 struct lh_nic {
@@ -436,7 +437,11 @@ struct lh_scenario {
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);
 
-/* The path from one site to another (the same: inside it), or NULL. */
+/* The path from one site to another (the same: inside it), or NULL; of a checked network. */
+const struct lh_path_spec *lh_path_spec_at(const struct lh_network *network, size_t from,
+					   size_t to);
+
+/* The same by name. */
 const struct lh_path_spec *lh_path_spec_find(const struct lh_network *network, const char *from,
 					     const char *to);
 

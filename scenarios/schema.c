@@ -8,7 +8,7 @@ static const struct lh_field node_fields[] = {
 	{.key = "site", .type = LH_FIELD_STRING, .flags = REQUIRED, AT(struct lh_node_spec, site),
 	 .doc = "where the nodes stand: a site of the network"},
 	{.key = "count", .type = LH_FIELD_INTEGER, AT(struct lh_node_spec, count),
-	 .fallback = "1", .min = 1, .max = 128, .doc = "how many"},
+	 .fallback = "1", .min = 1, .max = 256, .doc = "how many"},
 	{.key = "machine", .type = LH_FIELD_STRING, .flags = REQUIRED,
 	 AT(struct lh_node_spec, machine), .doc = "machine type"},
 	END,

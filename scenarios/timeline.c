@@ -56,7 +56,7 @@ int lh_track_make(const struct lh_scenario *sc, size_t from, size_t to, struct l
 		  struct lh_error *err)
 {
 	const char *a = sc->network.sites[from].name, *b = sc->network.sites[to].name;
-	const struct lh_path_spec *spec = lh_path_spec_find(&sc->network, a, b);
+	const struct lh_path_spec *spec = lh_path_spec_at(&sc->network, from, to);
 	struct lh_track t = {.from = from, .to = to};
 
 	t.sources = calloc(sc->n_events + 1, sizeof(*t.sources));

@@ -18,6 +18,7 @@
 #include "emulator/engine.h"
 #include "emulator/guest/guest.h"
 #include "emulator/guest/guest_internal.h"
+#include "emulator/netns.h"
 #include "emulator/wan.h"
 
 enum { ARGS_EXPECTED = 5, START_S = 10 };
@@ -26,6 +27,9 @@ enum { ARGS_EXPECTED = 5, START_S = 10 };
 #define OUR_FOLDER "/dev/longhaul"
 #define OUR_RUN_DIR OUR_FOLDER "/run"
 #define OUR_TRAINER OUR_FOLDER "/longhaul-trainer"
+
+/* The most that the kernel takes. */
+#define PID_MAX "4194304"
 
 struct mount_point {
 	const char *type;
@@ -185,6 +189,9 @@ static int run(const char *run_dir, const char *trainer, const char *mode, struc
 	struct lh_scenario *scenario = NULL;
 	int r = mount_all(err);
 
+	/* 128 trainers have as many threads as there are numbers otherwise */
+	if (r == 0)
+		r = lh_sysctl_write("kernel/pid_max", PID_MAX, err);
 	if (r == 0)
 		r = bind_run_dir(run_dir, err);
 	if (r == 0 && !is_wan)

@@ -12,10 +12,12 @@ enum { N_SAMPLES = 5000 };
 
 static struct lh_jitter_table make(const struct lh_path_spec *path)
 {
+	struct lh_jitter_forms forms = {.quantiles = {NULL}};
 	struct lh_jitter_table table;
 	struct lh_error err = {0};
 
-	assert_int_equal(lh_jitter_make(path, &table, &err), 0);
+	assert_int_equal(lh_jitter_make(path, &forms, &table, &err), 0);
+	lh_jitter_forms_done(&forms);
 	return table;
 }
 
@@ -129,10 +131,12 @@ static void test_what_netem_cannot_hold_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < N_ELEMENTS(paths); i++) {
+		struct lh_jitter_forms forms = {.quantiles = {NULL}};
 		struct lh_jitter_table t;
 		struct lh_error err = {0};
 
-		assert_int_equal(lh_jitter_make(&paths[i], &t, &err), LH_EINPUT);
+		assert_int_equal(lh_jitter_make(&paths[i], &forms, &t, &err), LH_EINPUT);
+		lh_jitter_forms_done(&forms);
 		assert_non_null(strstr(err.message, said[i]));
 	}
 }
