@@ -66,7 +66,11 @@ int lh_cmd_shell(int argc, char **argv)
 {
 	struct shell_options o = {
 		/* a person lives in real time, and does not wait for the network to be measured */
-		.overrides = {.list = {{"run.clock", "real"}, {"run.probe", "none"}}, .n = 2}};
+		.overrides = {.list = {{"run.clock", "real"},
+				       {"run.probe", "none"},
+				       {"run.fitness.timer_lateness", "0 s"},
+				       {"run.fitness.rate_headroom", "0"}},
+			      .n = 4}};
 	struct lh_scenario *scenario = NULL;
 	struct lh_diag diag = {0};
 	struct lh_error err = {0};
