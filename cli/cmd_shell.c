@@ -19,6 +19,7 @@ static const struct lh_option option_rows[] = {
 	{"clock", "C", "real (without), or virtual: waiting takes no time", "run.clock", NULL,
 	 NULL},
 	LH_OPTION_BACKEND,
+	LH_OPTION_NODES,
 	LH_OPTION_SET,
 	LH_OPTION_SEED,
 	LH_OPTION_HELP,
@@ -66,7 +67,11 @@ int lh_cmd_shell(int argc, char **argv)
 {
 	struct shell_options o = {
 		/* a person lives in real time, and does not wait for the network to be measured */
-		.overrides = {.list = {{"run.clock", "real"}, {"run.probe", "none"}}, .n = 2}};
+		.overrides = {.list = {{"run.clock", "real"},
+				       {"run.probe", "none"},
+				       {"run.fitness.timer_lateness", "0 s"},
+				       {"run.fitness.rate_headroom", "0"}},
+			      .n = 4}};
 	struct lh_scenario *scenario = NULL;
 	struct lh_diag diag = {0};
 	struct lh_error err = {0};
