@@ -19,6 +19,7 @@ static const struct lh_option option_rows[] = {
 	{"clock", "C", "real (without), or virtual: waiting takes no time", "run.clock", NULL,
 	 NULL},
 	LH_OPTION_BACKEND,
+	LH_OPTION_NODES,
 	LH_OPTION_SET,
 	LH_OPTION_SEED,
 	LH_OPTION_HELP,

@@ -88,6 +88,15 @@ static struct option *to_getopt(const struct lh_option *rows, int *ret_n)
 	return table;
 }
 
+/* Whether the word is the row's option in full: --node is not short for --nodes. */
+static bool is_in_full(const struct lh_option *row, const char *word)
+{
+	size_t n = strlen(row->name);
+
+	return strncmp(word, "--", 2) == 0 && strncmp(word + 2, row->name, n) == 0 &&
+	       (word[2 + n] == '\0' || word[2 + n] == '=');
+}
+
 int lh_options_parse(const struct lh_options *options, int argc, char **argv, void *context,
 		     struct lh_overrides *overrides, int *ret_index, int *ret_end)
 {
@@ -107,7 +116,10 @@ int lh_options_parse(const struct lh_options *options, int argc, char **argv, vo
 
 		if (id == ':')
 			return lh_cli_usage(options->verb, "'%s' needs a value", shown);
-		if (id < FIRST_ID || id >= FIRST_ID + n)
+		if (optarg == shown && id >= FIRST_ID)
+			shown = argv[optind - 2];
+		if (id < FIRST_ID || id >= FIRST_ID + n ||
+		    !is_in_full(&options->rows[id - FIRST_ID], shown))
 			return lh_cli_usage(options->verb, "there is no option '%s'%s%s%s", shown,
 					    strchr(shown, '=') ? ", or it takes no value" : "",
 					    options->hint ? "; " : "",

@@ -77,7 +77,7 @@ _longhaul() {
 		_longhaul_add_words '--node --all --out --set --seed --backend --clock --nodes --charge-cpu --no-probe --capture
 			--time-limit --stuck-after --keep-going --help'
 		;;
-	shell) _longhaul_add_words '--clock --backend --set --seed --help' ;;
+	shell) _longhaul_add_words '--clock --backend --nodes --set --seed --help' ;;
 	rerun) _longhaul_add_words '--out --dry-run --json --quiet --no-figures --help' ;;
 	import)
 		_longhaul_add_words '--site --from --to --unit --streams --duration --sites --provider --continent

@@ -69,6 +69,7 @@ wrong() {
 	wrong exec --node google-cloud-2023 -- true
 	wrong shell
 	wrong shell google-cloud-2023 gc-us/0 gc-eu/0
+	wrong verify --cloc real google-cloud-2023
 	wrong shell --node gc-us/0 google-cloud-2023
 	wrong rerun
 	wrong rerun --seed 5 somewhere

@@ -216,6 +216,15 @@ as_nobody() {
 	wait_for 10 no_guest_left
 }
 
+@test "a shell is in a node on the host" {
+	run -3 --separate-stderr at_host shell net.yaml b/0 <<-'END'
+		hostname; uname -r; longhaul-node a-0 hostname; exit 3
+	END
+	[ "$output" = "b-0
+$(uname -r)
+a-0" ]
+}
+
 @test "what cannot be is refused" {
 	run -3 timeout "$run_limit_s" "$LONGHAUL" exec --nodes host --clock virtual net.yaml -- true
 	[[ $output == *"run.nodes"*"clock: real"* ]]
