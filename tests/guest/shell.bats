@@ -129,7 +129,7 @@ exec(sys.stdin.read())' "$LONGHAUL" shell "$@"
 	command -v ping >/dev/null || skip "ping is not installed (Debian package: iputils-ping)"
 	run -0 --separate-stderr timeout "$run_limit_s" "$LONGHAUL" shell "$small" <<-'END'
 		longhaul-node west-0 hostname
-		longhaul-node west-0 ping -c 1 east-0 | grep -c 'time=40'
+		longhaul-node west-0 ping -c 1 east-0 | grep -c ' bytes from '
 		longhaul-node nowhere true || echo "status $?"
 		hostname
 	END
