@@ -2,9 +2,7 @@
 /* Running a scenario's command for a person. See invoke.h. */
 #include "cli/invoke.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,33 +36,12 @@ static int choose_nodes(const struct lh_invocation *in, struct lh_command *comma
 	return 0;
 }
 
-/* Removes the temporary folders of those that were killed. */
-static void clear_stale(const char *tmp)
-{
-	lh_cleanup_closedir DIR *dir = opendir(tmp);
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		lh_cleanup_free char *path = NULL;
-		struct lh_error ignored;
-		int pid;
-
-		if (strncmp(e->d_name, temporary_prefix, sizeof(temporary_prefix) - 1) != 0)
-			continue;
-		pid = atoi(e->d_name + sizeof(temporary_prefix) - 1);
-		if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH &&
-		    (path = lh_path_join(tmp, e->d_name)))
-			lh_dir_remove(path, &ignored);
-	}
-}
-
 /* Where the run is made when nothing of it is kept; owned by the caller. */
 static char *temporary_out(void)
 {
 	const char *tmp = getenv("TMPDIR");
 
 	tmp = tmp && *tmp ? tmp : "/tmp";
-	clear_stale(tmp);
 	return lh_strf("%s/%s%d", tmp, temporary_prefix, (int)getpid());
 }
 

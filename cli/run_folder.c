@@ -41,16 +41,26 @@ static bool is_partial_name(const char *name)
 	return true;
 }
 
-/* Whether nobody makes a run in the folder any more. A run takes the lock before it writes
- * run.json. */
-static bool is_stale(const char *path, int fd)
+/* Whether nobody makes a run in the folder any more. */
+static bool is_abandoned(int fd, struct stat *ret_st)
+{
+	return fstat(fd, ret_st) == 0 && ret_st->st_uid == geteuid() &&
+	       flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* Removes what a killed run has left. A run takes the lock before it writes run.json; what has
+ * none is just being made, or not ours, unless it has been empty for long. */
+static bool remove_abandoned(const char *path, int fd)
 {
 	lh_cleanup_free char *run = lh_path_join(path, "run.json");
+	struct lh_error ignored;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) < 0)
+	if (!run || !is_abandoned(fd, &st))
 		return false;
-	return (run && lh_path_exists(run)) || time(NULL) - st.st_mtime > HEADLESS_S;
+	if (lh_path_exists(run))
+		return lh_dir_remove(path, &ignored) == 0;
+	return time(NULL) - st.st_mtime > HEADLESS_S && rmdir(path) == 0;
 }
 
 static void clear_stale(const char *parent)
@@ -61,12 +71,11 @@ static void clear_stale(const char *parent)
 	while (dir && (e = readdir(dir))) {
 		lh_cleanup_free char *path = NULL;
 		lh_cleanup_close int fd = -1;
-		struct lh_error ignored;
 
 		if (!is_partial_name(e->d_name) || !(path = lh_path_join(parent, e->d_name)))
 			continue;
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && is_stale(path, fd) && lh_dir_remove(path, &ignored) == 0)
+		if (fd >= 0 && remove_abandoned(path, fd))
 			lh_log(LH_LOG_INFO, "removed %s, whose run was killed", path);
 	}
 }

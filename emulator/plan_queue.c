@@ -14,7 +14,8 @@
 static const int64_t QUEUE_MAX_NS = INT64_C(3600000000000);
 static const int64_t TCP_RTO_MIN_NS = 200000000; /* Linux's shortest time-out */
 static const int64_t CODEL_TARGET_NS = 5000000;	 /* the kernel's own */
-static const double LONGER_RATIO_MAX = 0.02;	 /* by which netem's queue may be longer */
+static const double NEARLY_LINK_RATIO = 0.65;
+static const double LONGER_RATIO_MAX = 0.02; /* by which netem's queue may be longer */
 
 enum {
 	NS_PER_S = 1000000000,
@@ -189,6 +190,10 @@ int64_t lh_plan_stream_bps(const struct lh_plan *plan, size_t from, size_t to)
 	if (p->clamp_segments && rtt_s > 0) {
 		double window = 8.0 * p->clamp_segments * plan->segment_bytes / rtt_s;
 
+		/* a window near what the link holds comes in bursts that queue there: it carries
+		 * less than either, by up to a quarter */
+		if (window < link && window > NEARLY_LINK_RATIO * link)
+			return -1;
 		if (window < link)
 			return (int64_t)window;
 	}

@@ -532,6 +532,24 @@ static void test_nothing_is_promised_where_chance_decides(void **state)
 	}
 }
 
+/* 200 Mbit/s times 40 ms of wire is 956 kB of payload in flight. */
+static void test_a_window_near_what_the_link_holds_is_not_foretold(void **state)
+{
+	static const struct {
+		const char *window;
+		bool foretold;
+	} cases[] = {{"500 kB", true}, {"700 kB", false}, {"940 kB", false}, {"1.2 MB", true}};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		const struct lh_override o = {"network.stream_window", cases[i].window};
+		struct planned p = plan_of(&o, 1);
+
+		assert_int_equal(lh_plan_stream_bps(p.plan, EAST_0, WEST_0) > 0, cases[i].foretold);
+		planned_done(&p);
+	}
+}
+
 static void test_the_trainers_job_says_what_the_scenario_says(void **state)
 {
 	static const struct lh_override o[] = {
@@ -582,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_chances_give_the_asked_loss_and_burst),
 		cmocka_unit_test(test_every_random_path_has_a_seed_of_its_own),
 		cmocka_unit_test(test_nothing_is_promised_where_chance_decides),
+		cmocka_unit_test(test_a_window_near_what_the_link_holds_is_not_foretold),
 		cmocka_unit_test(test_the_trainers_job_says_what_the_scenario_says),
 	};
 
