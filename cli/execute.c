@@ -1,62 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run from a scenario to a results folder. See execute.h. */
-#include "cli/execute.h"
+#include "cli/execute_internal.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/node_output.h"
-#include "cli/progress.h"
 #include "cli/run_folder.h"
 #include "config.h"
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "emulator/engine.h"
-#include "emulator/guest/guest.h"
-#include "emulator/wan.h"
 #include "plots/plots.h"
 #include "plots/report.h"
 #include "trainer/job.h"
 
-enum { TICK_MS = 200, NAMES_TRIED_MAX = 1000 };
+enum { NAMES_TRIED_MAX = 1000 };
 
 /* Names as they stand in run.json. */
 static const char *const clock_names[] = {[LH_CLOCK_VIRTUAL] = "virtual", [LH_CLOCK_REAL] = "real"};
 static const char *const nodes_names[] = {[LH_NODES_GUEST] = "guest", [LH_NODES_HOST] = "host"};
 static const char *const backend_names[] = {
 	[LH_BACKEND_AUTO] = "auto", [LH_BACKEND_HOST] = "host", [LH_BACKEND_GUEST] = "guest"};
-
-/* A run under way. */
-struct run {
-	const struct lh_execution *ex;
-	const struct lh_command *command; /* NULL: trainers, or a proof */
-	char *dir;			  /* where it is made, renamed to out at the end */
-	int lock_fd;			  /* on it, for as long as this process lives; -1: none */
-	char *trainer;
-	char *kernel;
-	enum lh_backend backend;
-	int stop_fd;
-	int stop_signal;
-	struct timespec begin;
-	struct lh_progress progress;
-	void (*tick)(void *context);
-	void *context;
-};
 
 char *lh_default_out(const struct lh_scenario *sc)
 {
@@ -69,14 +44,8 @@ char *lh_default_out(const struct lh_scenario *sc)
 	return out;
 }
 
-/* Nodes on the host, and their network in a guest. */
-static bool is_split(const struct run *run)
-{
-	return run->backend == LH_BACKEND_GUEST && run->ex->scenario->run.nodes == LH_NODES_HOST;
-}
-
 /* The nodes that exec's program runs in. */
-static json_t *nodes_to_json(const struct run *run)
+static json_t *nodes_to_json(const struct lh_run *run)
 {
 	json_t *nodes = json_array();
 
@@ -86,7 +55,7 @@ static json_t *nodes_to_json(const struct run *run)
 	return nodes;
 }
 
-static int write_run_json(const struct run *run, const char *status, struct lh_error *err)
+static int write_run_json(const struct lh_run *run, const char *status, struct lh_error *err)
 {
 	const struct lh_scenario *sc = run->ex->scenario;
 	lh_cleanup_free char *path = lh_path_join(run->dir, "run.json");
@@ -112,7 +81,7 @@ static int write_run_json(const struct run *run, const char *status, struct lh_e
 }
 
 /* What differs from run to run stands apart from what must not. */
-static int write_wall_json(const struct run *run, struct lh_error *err)
+static int write_wall_json(const struct lh_run *run, struct lh_error *err)
 {
 	lh_cleanup_free char *path = lh_path_join(run->dir, "wall.json");
 	lh_cleanup_json json_t *doc = NULL;
@@ -134,174 +103,8 @@ static int write_wall_json(const struct run *run, struct lh_error *err)
 	return lh_json_write(path, doc, err);
 }
 
-/* nohup and the like ignore a signal for us: then it is not ours to take. */
-static void add_unless_ignored(sigset_t *set, int number)
-{
-	struct sigaction action;
-
-	if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-		sigaddset(set, number);
-}
-
-sigset_t lh_block_signals(bool has_command)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	add_unless_ignored(&set, SIGINT);
-	add_unless_ignored(&set, SIGTERM);
-	add_unless_ignored(&set, SIGHUP);
-	if (has_command)
-		sigaddset(&set, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return set;
-}
-
-/* Opens a descriptor for the signals that end a run. */
-static int open_signals(bool has_command, int *ret_fd, struct lh_error *err)
-{
-	sigset_t set = lh_block_signals(has_command);
-
-	*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return *ret_fd < 0 ? lh_fail(err, LH_ESYS, errno, "open a signal descriptor") : 0;
-}
-
-/* Which signal was it? */
-static void take_signal(struct run *run)
-{
-	struct signalfd_siginfo info;
-
-	if (read(run->stop_fd, &info, sizeof(info)) == sizeof(info))
-		run->stop_signal = (int)info.ssi_signo;
-}
-
-/* On the host: the engine in a child, so that all that it holds ends with it. */
-static int run_on_host(struct run *run, struct lh_error *err)
-{
-	lh_cleanup_free char *program = NULL;
-	struct lh_wan_request wan = {
-		.kernel_path = run->kernel,
-		.memory_bytes = run->ex->scenario->run.guest_memory_bytes,
-		.seed = run->ex->scenario->run.seed,
-	};
-	struct lh_engine_request request = {
-		.wan = is_split(run) ? &wan : NULL,
-		.scenario = run->ex->scenario,
-		.run_dir = run->dir,
-		.trainer_path = run->trainer,
-		.command = run->command,
-		.link_fd = run->ex->link_fd,
-		.verifies = run->ex->verifies,
-		.verify_sample = run->ex->sample,
-	};
-	pid_t self = getpid();
-	lh_cleanup_close int pidfd = -1;
-	int status = 0;
-	pid_t pid;
-
-	if (lh_cli_program_path(&program, err) < 0)
-		return err->code;
-	wan.program_path = program;
-	pid = fork();
-
-	if (pid < 0)
-		return lh_fail(err, LH_ESYS, errno, "start the engine");
-	if (pid == 0) {
-		struct lh_error failed = {0};
-		int r;
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != self)
-			_exit(1);
-		r = lh_engine_run(&request, &failed);
-		if (r < 0)
-			lh_log(LH_LOG_ERROR, "%s", failed.message);
-		_exit(r < 0);
-	}
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	for (;;) {
-		struct pollfd fds[] = {{.fd = pidfd, .events = POLLIN},
-				       {.fd = run->stop_fd, .events = POLLIN}};
-
-		if (poll(fds, 2, TICK_MS) > 0) {
-			if (fds[1].revents)
-				kill(pid, SIGKILL);
-			break;
-		}
-		run->tick(run->context);
-	}
-	waitpid(pid, &status, 0);
-	lh_engine_clear_stale();
-	if (WIFSIGNALED(status))
-		return lh_fail(err, LH_ESIGNAL, SIGINT, "stopped");
-	return status ? lh_fail(err, LH_ERUN, 0, "the engine failed") : 0;
-}
-
-static int run_in_guest(struct run *run, struct lh_error *err)
-{
-	const struct lh_run_spec *spec = &run->ex->scenario->run;
-	lh_cleanup_free char *program = NULL;
-	struct lh_guest_request request = {
-		.kernel_path = run->kernel,
-		.trainer_path = run->trainer,
-		.run_dir = run->dir,
-		.memory_bytes = spec->guest_memory_bytes,
-		.seed = spec->seed,
-		.virtual_clock = spec->clock == LH_CLOCK_VIRTUAL,
-		.charge_cpu = spec->charge_cpu,
-		.command = run->command,
-		.link_fd = run->ex->link_fd,
-		.stuck_after_ns = run->ex->stuck_after_ns,
-		.stop_fd = run->stop_fd,
-		.tick = run->tick,
-		.context = run->context,
-	};
-	int r = lh_cli_program_path(&program, err);
-
-	request.program_path = program;
-	return r < 0 ? r : lh_guest_run(&request, err);
-}
-
-/* What engine.json says: 0, LH_EMEASURE, LH_EUNFIT, LH_EENV or LH_ERUN. */
-static int read_verdict(const struct run *run, struct lh_error *err)
-{
-	lh_cleanup_free char *path = lh_path_join(run->dir, "engine.json");
-	lh_cleanup_json json_t *doc = NULL;
-	const char *status, *message;
-	struct lh_error env = {.code = LH_EENV};
-	int code = LH_ERUN;
-	int r = lh_json_read(path, &doc, err);
-
-	if (r < 0)
-		return r;
-	status = json_string_value(json_object_get(doc, "status"));
-	message = json_string_value(json_object_get(doc, "message"));
-	if (status && strcmp(status, "done") == 0)
-		return 0;
-	if (status && strcmp(status, "invalid") == 0)
-		code = LH_EMEASURE;
-	else if (status && strcmp(status, "unfit") == 0)
-		code = LH_EUNFIT;
-	else if (json_integer_value(json_object_get(doc, "exit_status")) ==
-		 lh_error_exit_status(&env))
-		code = LH_EENV;
-	return lh_fail(err, code, 0, "%s", message ? message : "the run failed");
-}
-
-static int run_backend(struct run *run, struct lh_error *err)
-{
-	int r = run->backend == LH_BACKEND_HOST || is_split(run) ? run_on_host(run, err)
-								 : run_in_guest(run, err);
-
-	if (r == LH_ESIGNAL) {
-		take_signal(run);
-		err->sys = run->stop_signal ? run->stop_signal : SIGINT;
-	}
-	return r < 0 ? r : read_verdict(run, err);
-}
-
 /* How the scenario's command is run: in every node, as the user would run it. */
-static int make_command(const struct run *run, struct lh_command *ret, struct lh_error *err)
+static int make_command(const struct lh_run *run, struct lh_command *ret, struct lh_error *err)
 {
 	const struct lh_scenario *sc = run->ex->scenario;
 	const char *folder = sc->workload.folder ? sc->workload.folder : run->ex->folder;
@@ -317,7 +120,7 @@ static int make_command(const struct run *run, struct lh_command *ret, struct lh
 	return 0;
 }
 
-static int run_workload(struct run *run, struct lh_error *err)
+static int run_workload(struct lh_run *run, struct lh_error *err)
 {
 	int r;
 
@@ -325,12 +128,12 @@ static int run_workload(struct run *run, struct lh_error *err)
 			  run->ex->scenario->workload.epochs, run->ex->quiet);
 	run->tick = lh_progress_tick;
 	run->context = &run->progress;
-	r = run_backend(run, err);
+	r = lh_run_backend(run, err);
 	lh_progress_stop(&run->progress);
 	return r;
 }
 
-static int draw(const struct run *run, const struct lh_results *results, struct lh_error *err)
+static int draw(const struct lh_run *run, const struct lh_results *results, struct lh_error *err)
 {
 	int r = lh_plots_make(run->dir, lh_cli_plot_dir(), err);
 
@@ -373,7 +176,7 @@ static void say_where(struct lh_error *err, const char *folder)
 }
 
 /* Puts a finished folder in its place, or beside it where another run was faster. */
-static int move_folder(const struct run *run, struct lh_error *err)
+static int move_folder(const struct lh_run *run, struct lh_error *err)
 {
 	lh_cleanup_free char *name = strdup(run->ex->out);
 	int r = name ? write_wall_json(run, err) : lh_fail(err, LH_ESYS, ENOMEM, "name results");
@@ -395,7 +198,7 @@ static int move_folder(const struct run *run, struct lh_error *err)
 }
 
 /* The same for a proof: it is kept where there is a verdict. */
-static int finish_proof(struct run *run, int outcome, struct lh_error *err)
+static int finish_proof(struct lh_run *run, int outcome, struct lh_error *err)
 {
 	struct lh_error why = *err;
 	int r;
@@ -417,7 +220,7 @@ static int finish_proof(struct run *run, int outcome, struct lh_error *err)
 }
 
 /* Whether a program has failed, and the last that it said. */
-static int judge_programs(const struct run *run, struct lh_error *err)
+static int judge_programs(const struct lh_run *run, struct lh_error *err)
 {
 	struct lh_ending ending = {.status = 0};
 	int r = 0;
@@ -433,7 +236,7 @@ static int judge_programs(const struct run *run, struct lh_error *err)
 }
 
 /* Everything after the backend has ended with `outcome`; returns what the run comes to. */
-static int finish(struct run *run, int outcome, struct lh_results *ret_results,
+static int finish(struct lh_run *run, int outcome, struct lh_results *ret_results,
 		  bool *ret_has_results, struct lh_error *err)
 {
 	struct lh_error collect_err = {0};
@@ -488,7 +291,7 @@ static char *free_name(const char *out)
 
 /* What is left of a run that came to nothing: kept under a name of its own where its logs
  * may explain a failure, removed otherwise. */
-static void clear_away(struct run *run, int result, struct lh_error *err)
+static void clear_away(struct lh_run *run, int result, struct lh_error *err)
 {
 	lh_cleanup_free char *kept = free_name(run->ex->out);
 	struct lh_error ignored;
@@ -503,7 +306,7 @@ static void clear_away(struct run *run, int result, struct lh_error *err)
 
 /* Each trainer is connected with every other, by two threads: with twice as many the guest would
  * hold 130,000 threads. */
-static int check_ranks(const struct run *run, struct lh_error *err)
+static int check_ranks(const struct lh_run *run, struct lh_error *err)
 {
 	const struct lh_scenario *sc = run->ex->scenario;
 
@@ -516,7 +319,7 @@ static int check_ranks(const struct run *run, struct lh_error *err)
 }
 
 /* What every run needs before it can begin. */
-static int begin(struct run *run, struct lh_error *err)
+static int begin(struct lh_run *run, struct lh_error *err)
 {
 	int r = check_ranks(run, err);
 
@@ -528,13 +331,13 @@ static int begin(struct run *run, struct lh_error *err)
 	if (r == 0 && !run->command)
 		r = lh_cli_trainer_path(&run->trainer, err);
 	if (r == 0)
-		r = open_signals(run->ex->command != NULL, &run->stop_fd, err);
+		r = lh_run_open_signals(run->ex->command != NULL, &run->stop_fd, err);
 	if (r == 0)
 		r = lh_run_folder_make(run->ex->out, &run->dir, &run->lock_fd, err);
 	return r < 0 ? r : write_run_json(run, "running", err);
 }
 
-static void run_done(struct run *run)
+static void run_done(struct lh_run *run)
 {
 	if (run->stop_fd >= 0)
 		close(run->stop_fd);
@@ -548,7 +351,7 @@ static void run_done(struct run *run)
 int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bool *ret_has_results,
 	       struct lh_error *err)
 {
-	struct run run = {.ex = ex, .stop_fd = -1, .lock_fd = -1};
+	struct lh_run run = {.ex = ex, .stop_fd = -1, .lock_fd = -1};
 	struct lh_command command = {.environment = NULL};
 	int r = 0;
 
@@ -569,7 +372,7 @@ int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bo
 }
 
 /* Runs the command, passing on what it says. */
-static int run_command(struct run *run, struct lh_error *err)
+static int run_command(struct lh_run *run, struct lh_error *err)
 {
 	const struct lh_execution *ex = run->ex;
 	size_t n = run->command->n_nodes;
@@ -585,13 +388,13 @@ static int run_command(struct run *run, struct lh_error *err)
 	run->tick = lh_node_output_tick;
 	run->context = output;
 	if (r == 0)
-		r = run_backend(run, err);
+		r = lh_run_backend(run, err);
 	lh_node_output_finish(output);
 	return r;
 }
 
 /* What is left of the command's run goes under out, where it is kept. */
-static int keep_command(struct run *run, int outcome, struct lh_error *err)
+static int keep_command(struct lh_run *run, int outcome, struct lh_error *err)
 {
 	struct lh_error failed = {0};
 	int r;
@@ -611,7 +414,7 @@ static int keep_command(struct run *run, int outcome, struct lh_error *err)
 int lh_execute_command(const struct lh_execution *ex, struct lh_ending *ret_ending,
 		       struct lh_error *err)
 {
-	struct run run = {.ex = ex, .command = ex->command, .stop_fd = -1, .lock_fd = -1};
+	struct lh_run run = {.ex = ex, .command = ex->command, .stop_fd = -1, .lock_fd = -1};
 	struct lh_error ignored;
 	int r = begin(&run, err);
 
