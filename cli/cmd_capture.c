@@ -19,7 +19,7 @@
 #include "core/units.h"
 #include "plots/plots.h"
 
-enum { ROWS_SHOWN_MAX = 20, OUTS_MAX = 10000, INTERVAL_LEAST_NS = 1000000 };
+enum { ROWS_SHOWN_MAX = 20, INTERVAL_LEAST_NS = 1000000 };
 
 static const int64_t interval_default_ns = INT64_C(1000000000);
 
@@ -130,16 +130,12 @@ static char *default_out(const char *target)
 {
 	lh_cleanup_free char *name = strdup(base_name(target));
 	char *dot = name ? strrchr(name, '.') : NULL;
-	char *out;
+	lh_cleanup_free char *out = NULL;
 
 	if (dot && dot != name)
 		*dot = '\0';
 	out = name ? lh_strf("results/capture-%s", name) : NULL;
-	for (int i = 2; out && i < OUTS_MAX && lh_path_exists(out); i++) {
-		free(out);
-		out = lh_strf("results/capture-%s-%d", name, i);
-	}
-	return out;
+	return out ? lh_path_unused(out) : NULL;
 }
 
 static int is_capture(const struct dirent *e)

@@ -58,25 +58,38 @@ static int take_keep_going(void *context, const char *value)
 }
 
 static const struct lh_option option_rows[] = {
-	{"node", "SITE/N", "run it in this node (the first)", NULL, NULL, take_node},
-	{"all", NULL, "run it in all nodes at the same time", NULL, NULL, take_all},
+	{.name = "node",
+	 .arg = "SITE/N",
+	 .doc = "run it in this node (the first)",
+	 .take = take_node},
+	{.name = "all", .doc = "run it in all nodes at the same time", .take = take_all},
 	LH_OPTION_CLOCK,
 	LH_OPTION_CHARGE_CPU,
 	LH_OPTION_BACKEND,
 	LH_OPTION_NODES,
-	{"out", "DIR", "keep output and measurements there; nothing without", NULL, NULL, take_out},
+	{.name = "out",
+	 .arg = "DIR",
+	 .doc = "keep output and measurements there; nothing without",
+	 .take = take_out},
 	LH_OPTION_SET,
 	LH_OPTION_SEED,
-	{"no-probe", NULL, "do not measure the network first", "run.probe", "none", NULL},
+	{.name = "no-probe",
+	 .doc = "do not measure the network first",
+	 .key = "run.probe",
+	 .value = "none"},
 	LH_OPTION_CAPTURE,
-	{"time-limit", "T",
-	 "end the programs after that long, such as '10 min', of the run's clock", NULL, NULL,
-	 take_time_limit},
-	{"stuck-after", "T",
-	 "give up when programs compute that long (60 s) without waiting, and virtual time stands",
-	 NULL, NULL, take_stuck_after},
-	{"keep-going", NULL, "when one program fails, let the others go on", NULL, NULL,
-	 take_keep_going},
+	{.name = "time-limit",
+	 .arg = "T",
+	 .doc = "end the programs after that long, such as '10 min', of the run's clock",
+	 .take = take_time_limit},
+	{.name = "stuck-after",
+	 .arg = "T",
+	 .doc = "give up when programs compute that long (60 s) without waiting, and virtual time "
+		"stands",
+	 .take = take_stuck_after},
+	{.name = "keep-going",
+	 .doc = "when one program fails, let the others go on",
+	 .take = take_keep_going},
 	LH_OPTION_HELP,
 	{.name = NULL},
 };
@@ -93,9 +106,10 @@ static void print_help(void)
 	lh_options_print(option_rows);
 }
 
+static const struct lh_options options = {"exec", option_rows, print_help, NULL};
+
 static int parse(struct exec_options *o, int argc, char **argv)
 {
-	static const struct lh_options options = {"exec", option_rows, print_help, NULL};
 	int index, end, status;
 
 	o->stuck_after_ns = LH_STUCK_AFTER_NS;
@@ -115,8 +129,9 @@ static int parse(struct exec_options *o, int argc, char **argv)
 	return -1;
 }
 
-static int run_in(const struct exec_options *o, const struct lh_scenario *sc)
+static int run_in(const void *context, const struct lh_scenario *sc)
 {
+	const struct exec_options *o = context;
 	const struct lh_invocation in = {.scenario = sc,
 					 .node = o->node,
 					 .all = o->all,
@@ -131,9 +146,6 @@ static int run_in(const struct exec_options *o, const struct lh_scenario *sc)
 int lh_cmd_exec(int argc, char **argv)
 {
 	struct exec_options o = {0};
-	struct lh_scenario *scenario = NULL;
-	struct lh_diag diag = {0};
-	struct lh_error err = {0};
 	int status = parse(&o, argc, argv);
 
 	if (status < 0) {
@@ -146,15 +158,9 @@ int lh_cmd_exec(int argc, char **argv)
 			.needs_command = true,
 			.network_as = LH_NETWORK_AS_HOSTS,
 		};
-		int r = lh_scenario_read_from(&source, &scenario, &diag, &err);
 
-		if (r == LH_EUSAGE)
-			status = lh_cli_usage("exec", "%s", err.message);
-		else
-			status = r < 0 ? lh_cli_fail(&diag, &err) : run_in(&o, scenario);
+		status = lh_options_run(&options, &source, run_in, &o);
 	}
 	lh_overrides_done(&o.overrides);
-	lh_scenario_free(scenario);
-	lh_diag_done(&diag);
 	return status;
 }

@@ -16,8 +16,10 @@ struct shell_options {
 };
 
 static const struct lh_option option_rows[] = {
-	{"clock", "C", "real (without), or virtual: waiting takes no time", "run.clock", NULL,
-	 NULL},
+	{.name = "clock",
+	 .arg = "C",
+	 .doc = "real (without), or virtual: waiting takes no time",
+	 .key = "run.clock"},
 	LH_OPTION_BACKEND,
 	LH_OPTION_NODES,
 	LH_OPTION_SET,
@@ -38,9 +40,10 @@ static void print_help(void)
 	lh_options_print(option_rows);
 }
 
+static const struct lh_options options = {"shell", option_rows, print_help, NULL};
+
 static int parse(struct shell_options *o, int argc, char **argv)
 {
-	static const struct lh_options options = {"shell", option_rows, print_help, NULL};
 	int index, end, status;
 
 	status = lh_options_parse(&options, argc, argv, o, &o->overrides, &index, &end);
@@ -63,6 +66,15 @@ static char *choose_shell(void)
 	return shell && *shell == '/' && access(shell, X_OK) == 0 ? shell : fallback;
 }
 
+static int open_shell(const void *context, const struct lh_scenario *sc)
+{
+	const struct shell_options *o = context;
+	const struct lh_invocation in = {
+		.scenario = sc, .node = o->node, .terminal = lh_relay_kind()};
+
+	return lh_invoke(&in);
+}
+
 int lh_cmd_shell(int argc, char **argv)
 {
 	struct shell_options o = {
@@ -72,9 +84,6 @@ int lh_cmd_shell(int argc, char **argv)
 				       {"run.fitness.timer_lateness", "0 s"},
 				       {"run.fitness.rate_headroom", "0"}},
 			      .n = 4}};
-	struct lh_scenario *scenario = NULL;
-	struct lh_diag diag = {0};
-	struct lh_error err = {0};
 	int status = parse(&o, argc, argv);
 
 	if (status < 0) {
@@ -87,14 +96,9 @@ int lh_cmd_shell(int argc, char **argv)
 			.command = command,
 			.network_as = LH_NETWORK_AS_HOSTS,
 		};
-		int r = lh_scenario_read_from(&source, &scenario, &diag, &err);
-		struct lh_invocation in = {
-			.scenario = scenario, .node = o.node, .terminal = lh_relay_kind()};
 
-		status = r < 0 ? lh_cli_fail(&diag, &err) : lh_invoke(&in);
+		status = lh_options_run(&options, &source, open_shell, &o);
 	}
 	lh_overrides_done(&o.overrides);
-	lh_scenario_free(scenario);
-	lh_diag_done(&diag);
 	return status;
 }

@@ -13,7 +13,6 @@
 #include "emulator/verify.h"
 
 enum {
-	OUTS_MAX = 10000,
 	SHOWN_MAX = 20, /* rows of one property before the rest is only counted */
 };
 
@@ -67,18 +66,22 @@ static int take_no_figures(void *context, const char *value)
 }
 
 static const struct lh_option option_rows[] = {
-	{"out", "DIR", "results folder (results/verify-NAME); it must not exist", NULL, NULL,
-	 take_out},
-	{"sample", "N", "N pairs of nodes, drawn by the seed, in place of all", NULL, NULL,
-	 take_sample},
+	{.name = "out",
+	 .arg = "DIR",
+	 .doc = "results folder (results/verify-NAME); it must not exist",
+	 .take = take_out},
+	{.name = "sample",
+	 .arg = "N",
+	 .doc = "N pairs of nodes, drawn by the seed, in place of all",
+	 .take = take_sample},
 	LH_OPTION_SET,
 	LH_OPTION_SEED,
 	LH_OPTION_CLOCK,
 	LH_OPTION_BACKEND,
 	LH_OPTION_NODES,
-	{"json", NULL, "print verify.json", NULL, NULL, take_json},
-	{"quiet", NULL, "no progress", NULL, NULL, take_quiet},
-	{"no-figures", NULL, "tables only", NULL, NULL, take_no_figures},
+	{.name = "json", .doc = "print verify.json", .take = take_json},
+	{.name = "quiet", .doc = "no progress", .take = take_quiet},
+	{.name = "no-figures", .doc = "tables only", .take = take_no_figures},
 	LH_OPTION_HELP,
 	{.name = NULL},
 };
@@ -103,9 +106,10 @@ static void print_help(void)
 	       "tell.\n");
 }
 
+static const struct lh_options options = {"verify", option_rows, print_help, NULL};
+
 static int parse(struct verify_options *o, int argc, char **argv)
 {
-	static const struct lh_options options = {"verify", option_rows, print_help, NULL};
 	int index, end, status;
 
 	status = lh_options_parse(&options, argc, argv, o, &o->overrides, &index, &end);
@@ -192,17 +196,14 @@ static int print_verdict(const char *out, bool as_json)
 /* results/verify-NAME, or with -2, -3 ... where that exists; owned by the caller. */
 static char *default_out(const struct lh_scenario *sc)
 {
-	char *out = lh_strf("results/verify-%s", sc->name);
+	lh_cleanup_free char *out = lh_strf("results/verify-%s", sc->name);
 
-	for (int i = 2; out && i < OUTS_MAX && lh_path_exists(out); i++) {
-		free(out);
-		out = lh_strf("results/verify-%s-%d", sc->name, i);
-	}
-	return out;
+	return out ? lh_path_unused(out) : NULL;
 }
 
-static int verify(const struct verify_options *o, const struct lh_scenario *sc)
+static int verify(const void *context, const struct lh_scenario *sc)
 {
+	const struct verify_options *o = context;
 	lh_cleanup_free char *out = o->out ? strdup(o->out) : default_out(sc);
 	struct lh_execution ex = {.scenario = sc,
 				  .out = out,
@@ -226,9 +227,6 @@ static int verify(const struct verify_options *o, const struct lh_scenario *sc)
 int lh_cmd_verify(int argc, char **argv)
 {
 	struct verify_options o = {0};
-	struct lh_scenario *sc = NULL;
-	struct lh_diag diag = {0};
-	struct lh_error err = {0};
 	int status = parse(&o, argc, argv);
 
 	if (status < 0) {
@@ -239,11 +237,8 @@ int lh_cmd_verify(int argc, char **argv)
 			.n_overrides = o.overrides.n,
 			.network_as = LH_NETWORK_AS_PATHS,
 		};
-		int r = lh_scenario_read_from(&source, &sc, &diag, &err);
 
-		status = r < 0 ? lh_cli_fail(&diag, &err) : verify(&o, sc);
-		lh_scenario_free(sc);
-		lh_diag_done(&diag);
+		status = lh_options_run(&options, &source, verify, &o);
 	}
 	lh_overrides_done(&o.overrides);
 	return status;

@@ -35,13 +35,10 @@ static const char *const backend_names[] = {
 
 char *lh_default_out(const struct lh_scenario *sc)
 {
-	char *out = lh_strf("results/%s-seed%lld", sc->name, (long long)sc->run.seed);
+	lh_cleanup_free char *out =
+		lh_strf("results/%s-seed%lld", sc->name, (long long)sc->run.seed);
 
-	for (int i = 2; out && lh_path_exists(out); i++) {
-		free(out);
-		out = lh_strf("results/%s-seed%lld-%d", sc->name, (long long)sc->run.seed, i);
-	}
-	return out;
+	return out ? lh_path_unused(out) : NULL;
 }
 
 /* The nodes that exec's program runs in. */
@@ -277,23 +274,12 @@ static int finish(struct lh_run *run, int outcome, struct lh_results *ret_result
 	return outcome;
 }
 
-/* OUT.failed or, where that exists, OUT.failed-2 ...; owned by the caller. */
-static char *free_name(const char *out)
-{
-	char *name = lh_strf("%s.failed", out);
-
-	for (int i = 2; name && lh_path_exists(name); i++) {
-		free(name);
-		name = lh_strf("%s.failed-%d", out, i);
-	}
-	return name;
-}
-
 /* What is left of a run that came to nothing: kept under a name of its own where its logs
  * may explain a failure, removed otherwise. */
 static void clear_away(struct lh_run *run, int result, struct lh_error *err)
 {
-	lh_cleanup_free char *kept = free_name(run->ex->out);
+	lh_cleanup_free char *failed = lh_strf("%s.failed", run->ex->out);
+	lh_cleanup_free char *kept = failed ? lh_path_unused(failed) : NULL;
 	struct lh_error ignored;
 
 	if (!run->dir || !lh_path_exists(run->dir))

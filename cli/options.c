@@ -38,35 +38,51 @@ static int add(const char *verb, struct lh_overrides *o, const char *path, const
 	return -1;
 }
 
-/* --set PATH=VALUE. */
-static int add_set(const char *verb, struct lh_overrides *o, const char *arg)
+int lh_option_set(const char *verb, struct lh_overrides *o, const char *value)
 {
-	const char *equals = strchr(arg, '=');
+	const char *equals = strchr(value, '=');
 	char *path;
 
-	if (!equals || equals == arg)
-		return lh_cli_usage(verb, "--set takes PATH=VALUE, not '%s'", arg);
-	if (o->n_owned == LH_OVERRIDES_MAX || !(path = strndup(arg, (size_t)(equals - arg))))
+	if (!equals || equals == value)
+		return lh_cli_usage(verb, "--set takes PATH=VALUE, not '%s'", value);
+	if (o->n_owned == LH_OVERRIDES_MAX || !(path = strndup(value, (size_t)(equals - value))))
 		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
 	o->owned[o->n_owned++] = path;
 	return add(verb, o, path, equals + 1);
 }
 
+/* Nodes on the host have no other clock than the real one. */
+int lh_option_nodes(const char *verb, struct lh_overrides *o, const char *value)
+{
+	int status = strcmp(value, "host") == 0 ? add(verb, o, "run.clock", "real") : -1;
+
+	return status >= 0 ? status : add(verb, o, "run.nodes", value);
+}
+
+int lh_option_capture(const char *verb, struct lh_overrides *o, const char *value)
+{
+	static const char key[] = "run.capture.where";
+	bool is_first = !o->capture;
+
+	if (lh_capture_option_add(&o->capture, value) < 0)
+		return 1;
+	if (is_first)
+		return add(verb, o, key, o->capture);
+	for (size_t i = 0; i < o->n; i++)
+		if (o->list[i].path == key)
+			o->list[i].value = o->capture;
+	return -1;
+}
+
 static int take(const struct lh_options *options, const struct lh_option *row, void *context,
 		struct lh_overrides *overrides)
 {
-	if (strcmp(row->name, LH_OPTION_CAPTURE_NAME) == 0)
-		return lh_capture_option_add(&overrides->capture, optarg) < 0 ? 1 : -1;
-	/* nodes on the host have no other clock */
-	if (row->key && strcmp(row->key, "run.nodes") == 0 && strcmp(optarg, "host") == 0 &&
-	    add(options->verb, overrides, "run.clock", "real") >= 0)
-		return 2;
 	if (row->key)
 		return add(options->verb, overrides, row->key, row->value ? row->value : optarg);
+	if (row->change)
+		return row->change(options->verb, overrides, optarg);
 	if (row->take)
 		return row->take(context, optarg);
-	if (row->arg)
-		return add_set(options->verb, overrides, optarg);
 	options->print_help();
 	return 0;
 }
@@ -130,9 +146,26 @@ int lh_options_parse(const struct lh_options *options, int argc, char **argv, vo
 	}
 	*ret_index = optind;
 	*ret_end = end;
-	return overrides && overrides->capture
-		       ? add(options->verb, overrides, "run.capture.where", overrides->capture)
-		       : -1;
+	return -1;
+}
+
+int lh_options_run(const struct lh_options *options, const struct lh_scenario_source *source,
+		   int (*run)(const void *context, const struct lh_scenario *scenario),
+		   const void *context)
+{
+	struct lh_scenario *scenario = NULL;
+	struct lh_diag diag = {0};
+	struct lh_error err = {0};
+	int r = lh_scenario_read_from(source, &scenario, &diag, &err);
+	int status;
+
+	if (r == LH_EUSAGE)
+		status = lh_cli_usage(options->verb, "%s", err.message);
+	else
+		status = r < 0 ? lh_cli_fail(&diag, &err) : run(context, scenario);
+	lh_scenario_free(scenario);
+	lh_diag_done(&diag);
+	return status;
 }
 
 int lh_option_duration(const char *verb, const char *name, const char *value, int64_t *ret_ns)

@@ -32,50 +32,41 @@ struct lh_option {
 	const char *doc;
 	const char *key;   /* of the scenario; NULL: none */
 	const char *value; /* of the key, where the option has no argument */
-	/* without a key: takes the value; -1 to go on, else the exit status */
+	/* in their stead: what the option does; -1 to go on, else the exit status */
 	int (*take)(void *context, const char *value);
+	int (*change)(const char *verb, struct lh_overrides *overrides, const char *value);
 };
 
+/* Changes that are more than one key's: --set PATH=VALUE, --nodes W, --capture WHERE. */
+int lh_option_set(const char *verb, struct lh_overrides *overrides, const char *value);
+int lh_option_nodes(const char *verb, struct lh_overrides *overrides, const char *value);
+int lh_option_capture(const char *verb, struct lh_overrides *overrides, const char *value);
+
 /* Rows that mean the same everywhere. */
-#define LH_OPTION_SET                                                                         \
-	{                                                                                     \
-		"set", "PATH=VALUE", "change a key: --set 'network.paths.0.rtt=20 ms'", NULL, \
-			NULL, NULL                                                            \
-	}
-#define LH_OPTION_SEED                                                           \
-	{                                                                        \
-		"seed", "N", "seed of everything random", "run.seed", NULL, NULL \
-	}
-#define LH_OPTION_BACKEND                                                        \
-	{                                                                        \
-		"backend", "B", "auto, host or guest", "run.backend", NULL, NULL \
-	}
-#define LH_OPTION_CLOCK                                                  \
-	{                                                                \
-		"clock", "C", "virtual or real", "run.clock", NULL, NULL \
-	}
-#define LH_OPTION_NODES                                                                     \
-	{                                                                                   \
-		"nodes", "W", "where nodes are: guest, or host (a GPU), by the real clock", \
-			"run.nodes", NULL, NULL                                             \
-	}
-#define LH_OPTION_CHARGE_CPU                                                           \
-	{                                                                              \
-		"charge-cpu", NULL, "CPU time passes in virtual time; not repeatable", \
-			"run.charge_cpu", "true", NULL                                 \
-	}
-#define LH_OPTION_CAPTURE                                                                \
-	{                                                                                \
-		LH_OPTION_CAPTURE_NAME, "WHERE",                                         \
-			"keep the packets of a node (SITE/N), of a path (A,B: sites or " \
-			"nodes), or of all; repeat it",                                  \
-			"run.capture.where", NULL, NULL                                  \
-	}
-#define LH_OPTION_CAPTURE_NAME "capture"
-#define LH_OPTION_HELP                                      \
-	{                                                   \
-		"help", NULL, "this text", NULL, NULL, NULL \
-	}
+/* clang-format off */
+#define LH_OPTION_SET                                                                     \
+	{.name = "set", .arg = "PATH=VALUE",                                              \
+	 .doc = "change a key: --set 'network.paths.0.rtt=20 ms'", .change = lh_option_set}
+#define LH_OPTION_SEED                                                                    \
+	{.name = "seed", .arg = "N", .doc = "seed of everything random", .key = "run.seed"}
+#define LH_OPTION_BACKEND                                                                 \
+	{.name = "backend", .arg = "B", .doc = "auto, host or guest", .key = "run.backend"}
+#define LH_OPTION_CLOCK                                                                   \
+	{.name = "clock", .arg = "C", .doc = "virtual or real", .key = "run.clock"}
+#define LH_OPTION_NODES                                                                   \
+	{.name = "nodes", .arg = "W",                                                     \
+	 .doc = "where nodes are: guest, or host (a GPU), by the real clock",             \
+	 .change = lh_option_nodes}
+#define LH_OPTION_CHARGE_CPU                                                              \
+	{.name = "charge-cpu", .doc = "CPU time passes in virtual time; not repeatable",  \
+	 .key = "run.charge_cpu", .value = "true"}
+#define LH_OPTION_CAPTURE                                                                 \
+	{.name = "capture", .arg = "WHERE",                                               \
+	 .doc = "keep the packets of a node (SITE/N), of a path (A,B: sites or nodes), "  \
+		"or of all; repeat it",                                                   \
+	 .change = lh_option_capture}
+#define LH_OPTION_HELP {.name = "help", .doc = "this text"}
+/* clang-format on */
 
 /* What a verb takes. */
 struct lh_options {
@@ -96,6 +87,14 @@ void lh_options_print(const struct lh_option *rows);
  */
 int lh_options_parse(const struct lh_options *options, int argc, char **argv, void *context,
 		     struct lh_overrides *overrides, int *ret_index, int *ret_end);
+
+/*
+ * Reads the scenario and runs it; the exit status. What is wrong with it, or with how the verb was
+ * used, is said.
+ */
+int lh_options_run(const struct lh_options *options, const struct lh_scenario_source *source,
+		   int (*run)(const void *context, const struct lh_scenario *scenario),
+		   const void *context);
 
 /* For take: a duration such as '10 min'. -1, or the exit status. */
 int lh_option_duration(const char *verb, const char *name, const char *value, int64_t *ret_ns);

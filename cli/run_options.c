@@ -70,35 +70,42 @@ static int take_no_figures(void *context, const char *value)
 	return -1;
 }
 
-#define OPTION_OUT                                                                            \
-	{                                                                                     \
-		"out", "DIR", "results folder (results/NAME-seedN); it must not exist", NULL, \
-			NULL, take_out                                                        \
+#define OPTION_OUT                                                                                \
+	{                                                                                         \
+		.name = "out", .arg = "DIR",                                                      \
+		.doc = "results folder (results/NAME-seedN); it must not exist", .take = take_out \
 	}
-#define OPTIONS_OF_OUTPUT                                                                   \
-	{"dry-run", NULL, "print the whole plan with numbers, run nothing",                 \
-	 NULL,	    NULL, take_dry_run},                                                    \
-		{"json", NULL, "print results as JSON", NULL, NULL, take_json},             \
-		{"quiet", NULL, "no progress", NULL, NULL, take_quiet},                     \
-	{                                                                                   \
-		"no-figures", NULL, "no figures and no report", NULL, NULL, take_no_figures \
+#define OPTIONS_OF_OUTPUT                                                                        \
+	{.name = "dry-run",                                                                      \
+	 .doc = "print the whole plan with numbers, run nothing",                                \
+	 .take = take_dry_run},                                                                  \
+		{.name = "json", .doc = "print results as JSON", .take = take_json},             \
+		{.name = "quiet", .doc = "no progress", .take = take_quiet},                     \
+	{                                                                                        \
+		.name = "no-figures", .doc = "no figures and no report", .take = take_no_figures \
 	}
 
 const struct lh_option lh_run_rows[] = {
 	OPTION_OUT,
 	LH_OPTION_SET,
 	LH_OPTION_SEED,
-	{"repeat", "N", "run N times, seeds in a row; repeat.csv has means and intervals", NULL,
-	 NULL, take_repeat},
+	{.name = "repeat",
+	 .arg = "N",
+	 .doc = "run N times, seeds in a row; repeat.csv has means and intervals",
+	 .take = take_repeat},
 	OPTIONS_OF_OUTPUT,
 	LH_OPTION_BACKEND,
 	LH_OPTION_CLOCK,
 	LH_OPTION_NODES,
 	LH_OPTION_CHARGE_CPU,
-	{"probe", "P", "short, or full: the network is measured as the published figures were",
-	 "run.probe", NULL, NULL},
-	{"coarse", NULL, "large packets: faster to emulate, throughput nearly the same",
-	 "run.segments", "coarse", NULL},
+	{.name = "probe",
+	 .arg = "P",
+	 .doc = "short, or full: the network is measured as the published figures were",
+	 .key = "run.probe"},
+	{.name = "coarse",
+	 .doc = "large packets: faster to emulate, throughput nearly the same",
+	 .key = "run.segments",
+	 .value = "coarse"},
 	LH_OPTION_CAPTURE,
 	LH_OPTION_HELP,
 	{.name = NULL},

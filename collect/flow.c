@@ -8,6 +8,7 @@
  * tells of the repair.
  */
 #include "collect/flow.h"
+#include "core/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,20 +62,13 @@ void lh_samples_add(struct lh_samples *s, double value)
 	s->values[s->n++] = value;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 double lh_samples_quantile(struct lh_samples *s, double share)
 {
 	size_t rank;
 
 	if (!s->n)
 		return NAN;
-	qsort(s->values, s->n, sizeof(*s->values), compare_doubles);
+	lh_sort_doubles(s->values, s->n);
 	rank = (size_t)ceil(share * (double)s->n);
 	return s->values[rank ? rank - 1 : 0];
 }

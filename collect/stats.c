@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics of few repetitions. See stats.h. */
 #include "collect/stats.h"
+#include "core/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,17 +62,10 @@ struct lh_sample_stats lh_stats_of(const double *values, size_t n)
 	return s;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 double lh_stats_median(double *values, size_t n)
 {
 	if (!n)
 		return NAN;
-	qsort(values, n, sizeof(*values), compare_doubles);
+	lh_sort_doubles(values, n);
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

@@ -146,6 +146,17 @@ bool lh_path_exists(const char *path)
 	return lstat(path, &st) == 0;
 }
 
+char *lh_path_unused(const char *path)
+{
+	char *unused = strdup(path);
+
+	for (int i = 2; unused && lh_path_exists(unused); i++) {
+		free(unused);
+		unused = lh_strf("%s-%d", path, i);
+	}
+	return unused;
+}
+
 int lh_dir_make(const char *path, struct lh_error *err)
 {
 	lh_cleanup_free char *p = strdup(path);

@@ -28,6 +28,10 @@ int lh_json_read(const char *path, json_t **ret_value, struct lh_error *err);
 
 bool lh_path_exists(const char *path);
 
+/* The path or, where that exists, PATH-2, PATH-3 ...: the first that does not; owned by the caller.
+ */
+char *lh_path_unused(const char *path);
+
 /* mkdir -p. */
 int lh_dir_make(const char *path, struct lh_error *err);
 

@@ -3,12 +3,25 @@
 #include "core/stats.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { BISECTIONS = 80, FRACTION_TERMS = 100000, KS_TERMS = 100 };
 
 static double normal_cdf(double z)
 {
 	return 0.5 * erfc(-z * M_SQRT1_2);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+void lh_sort_doubles(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), compare_doubles);
 }
 
 double lh_normal_quantile(double u)

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Sorts from the least to the greatest. */
+void lh_sort_doubles(double *values, size_t n);
+
 /* z with P(Z <= z) = u for a standard normal Z; 0 < u < 1. */
 double lh_normal_quantile(double u);
 

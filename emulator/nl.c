@@ -17,9 +17,9 @@ enum {
 	MESSAGE_BYTES = 16384,
 	RECEIVE_BYTES = 65536,
 	BUFFER_BYTES = 4 << 20,
-	BATCH_BYTES = 16384, /* what is said about it fits into the least receive buffer */
 	HELD_BYTES = 65536,
-	HELD_MAX = 512, /* messages */
+	ECHOED_BYTES = 16384, /* what is said of so much fits into the least receive buffer */
+	HELD_MAX = 512,	      /* messages */
 	WHAT_BYTES = 64,
 };
 
@@ -29,6 +29,9 @@ struct held {
 	size_t n;
 	size_t used; /* bytes */
 	size_t last; /* where the last one begins */
+	int (*each)(const struct nlmsghdr *, void *, struct lh_error *); /* or NULL */
+	void *context;
+	int result;
 	unsigned char bytes[HELD_BYTES];
 	uint32_t seq[HELD_MAX];
 	char what[HELD_MAX][WHAT_BYTES];
@@ -50,6 +53,7 @@ int lh_nl_open(struct lh_nl **ret_nl, struct lh_error *err)
 		nl->sock = NULL;
 		nl->held.is_on = false;
 		nl->held.n = nl->held.used = 0;
+		nl->held.each = NULL;
 	}
 	if (!nl || !(nl->sock = nl_socket_alloc())) {
 		free(nl);
@@ -146,10 +150,11 @@ static ssize_t receive(struct lh_nl *nl, const char *what, struct lh_error *err)
 	return n < 0 ? lh_fail(err, LH_ESYS, errno, "%s: receive from netlink", what) : n;
 }
 
-/* Reads answers until the one that ends the exchange. */
-static int read_answers(struct lh_nl *nl, uint32_t seq, const char *what,
-			int (*each)(const struct nlmsghdr *, void *, struct lh_error *),
-			void *context, struct lh_error *err)
+/* Hands every message that comes to take until it says that it was the last (1; 0: there are
+ * more) or fails. */
+static int read_until(struct lh_nl *nl, const char *what,
+		      int (*take)(const struct nlmsghdr *, void *, struct lh_error *),
+		      void *context, struct lh_error *err)
 {
 	for (;;) {
 		ssize_t n = receive(nl, what, err);
@@ -159,22 +164,42 @@ static int read_answers(struct lh_nl *nl, uint32_t seq, const char *what,
 			return (int)n;
 		for (struct nlmsghdr *h = (void *)nl->buffer; nlmsg_ok(h, left);
 		     h = nlmsg_next(h, &left)) {
-			int r;
+			int r = take(h, context, err);
 
-			if (h->nlmsg_seq != seq)
-				continue;
-			if (h->nlmsg_type == NLMSG_DONE)
-				return 0;
-			if (h->nlmsg_type == NLMSG_ERROR) {
-				const struct nlmsgerr *e = nlmsg_data(h);
-
-				return e->error ? fail_from_kernel(h, what, err) : 0;
-			}
-			r = each ? each(h, context, err) : 0;
-			if (r < 0)
-				return r;
+			if (r)
+				return r < 0 ? r : 0;
 		}
 	}
+}
+
+/* One exchange. */
+struct exchange {
+	uint32_t seq;
+	const char *what;
+	int (*each)(const struct nlmsghdr *, void *, struct lh_error *); /* or NULL */
+	void *context;
+};
+
+static int take_answer(const struct nlmsghdr *h, void *context, struct lh_error *err)
+{
+	const struct exchange *x = context;
+	const struct nlmsgerr *e = nlmsg_data(h);
+
+	if (h->nlmsg_seq != x->seq)
+		return 0;
+	if (h->nlmsg_type == NLMSG_DONE)
+		return 1;
+	if (h->nlmsg_type == NLMSG_ERROR)
+		return e->error ? fail_from_kernel(h, x->what, err) : 1;
+	return x->each ? x->each(h, x->context, err) : 0;
+}
+
+/* Sends a request and reads what comes of it. */
+static int exchange(struct lh_nl *nl, struct nl_msg *msg, struct exchange x, struct lh_error *err)
+{
+	int r = send_message(nl, msg, x.what, &x.seq, err);
+
+	return r < 0 ? r : read_until(nl, x.what, take_answer, &x, err);
 }
 
 /* What was asked for with the number, or NULL where it is not of those held. */
@@ -186,31 +211,23 @@ static const char *what_of(const struct held *h, uint32_t seq)
 	return NULL;
 }
 
-/* Reads refusals, which come unasked, until the answer to the last of those held. */
-static int read_refusals(struct lh_nl *nl, struct lh_error *err)
+/* Takes what the kernel says of those held, until it confirms the last; the first refusal stays. */
+static int take_of_held(const struct nlmsghdr *h, void *context, struct lh_error *err)
 {
-	const struct held *held = &nl->held;
-	int result = 0;
+	struct held *held = context;
+	const char *what = what_of(held, h->nlmsg_seq);
+	const struct nlmsgerr *e = nlmsg_data(h);
 
-	for (;;) {
-		ssize_t n = receive(nl, held->what[held->n - 1], err);
-		int left = (int)n;
-
-		if (n < 0)
-			return (int)n;
-		for (struct nlmsghdr *h = (void *)nl->buffer; nlmsg_ok(h, left);
-		     h = nlmsg_next(h, &left)) {
-			const char *what = what_of(held, h->nlmsg_seq);
-			const struct nlmsgerr *e = nlmsg_data(h);
-
-			if (!what || h->nlmsg_type != NLMSG_ERROR)
-				continue;
-			if (e->error && result == 0)
-				result = fail_from_kernel(h, what, err);
-			if (h->nlmsg_seq == held->seq[held->n - 1])
-				return result;
-		}
+	if (!what)
+		return 0;
+	if (h->nlmsg_type != NLMSG_ERROR) {
+		if (held->each && held->result == 0)
+			held->result = held->each(h, held->context, err);
+		return 0;
 	}
+	if (e->error && held->result == 0)
+		held->result = fail_from_kernel(h, what, err);
+	return h->nlmsg_seq == held->seq[held->n - 1];
 }
 
 static int send_held(struct lh_nl *nl, struct lh_error *err)
@@ -224,10 +241,11 @@ static int send_held(struct lh_nl *nl, struct lh_error *err)
 	do {
 		n = send(nl_socket_get_fd(nl->sock), held->bytes, held->used, 0);
 	} while (n < 0 && errno == EINTR);
+	held->result = 0;
 	r = n < 0 ? lh_fail(err, LH_ESYS, errno, "%s: send to netlink", held->what[held->n - 1])
-		  : read_refusals(nl, err);
+		  : read_until(nl, held->what[held->n - 1], take_of_held, held, err);
 	held->n = held->used = 0;
-	return r;
+	return r < 0 ? r : held->result;
 }
 
 /* Puts a message behind those held; the kernel confirms the last one only. */
@@ -241,7 +259,7 @@ static int hold(struct lh_nl *nl, struct nl_msg *msg, const char *what, struct l
 	nl_complete_msg(nl->sock, msg);
 	h = nlmsg_hdr(msg);
 	size = NLMSG_ALIGN(h->nlmsg_len);
-	if (held->n == HELD_MAX || held->used + size > HELD_BYTES)
+	if (held->n == HELD_MAX || held->used + size > (held->each ? ECHOED_BYTES : HELD_BYTES))
 		r = send_held(nl, err);
 	if (r == 0) {
 		if (held->n)
@@ -270,107 +288,40 @@ int lh_nl_release(struct lh_nl *nl, struct lh_error *err)
 
 int lh_nl_request(struct lh_nl *nl, struct nl_msg *msg, const char *what, struct lh_error *err)
 {
-	uint32_t seq;
-	int r;
-
-	if (msg && nl->held.is_on) {
-		nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_ACK | NLM_F_REQUEST;
-		return hold(nl, msg, what, err);
-	}
 	if (msg)
 		nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_ACK | NLM_F_REQUEST;
-	r = send_message(nl, msg, what, &seq, err);
-	return r < 0 ? r : read_answers(nl, seq, what, NULL, NULL, err);
+	if (msg && nl->held.is_on)
+		return hold(nl, msg, what, err);
+	return exchange(nl, msg, (struct exchange){.what = what}, err);
 }
 
 int lh_nl_dump(struct lh_nl *nl, struct nl_msg *msg, const char *what,
 	       int (*each)(const struct nlmsghdr *answer, void *context, struct lh_error *err),
 	       void *context, struct lh_error *err)
 {
-	uint32_t seq;
-	int r;
-
 	if (msg)
 		nlmsg_hdr(msg)->nlmsg_flags |= NLM_F_DUMP | NLM_F_REQUEST;
-	r = send_message(nl, msg, what, &seq, err);
-	return r < 0 ? r : read_answers(nl, seq, what, each, context, err);
-}
-
-/* Puts messages that one call can send into one buffer; how many, and their sequence numbers. */
-static size_t gather(struct lh_nl *nl, struct nl_msg **messages, size_t n, char *buffer,
-		     size_t *ret_bytes, uint32_t *ret_last_seq)
-{
-	size_t i = 0;
-
-	*ret_bytes = 0;
-	for (; i < n; i++) {
-		struct nlmsghdr *h = nlmsg_hdr(messages[i]);
-
-		if (*ret_bytes + NLMSG_ALIGN(h->nlmsg_len) > BATCH_BYTES)
-			break;
-		nl_complete_msg(nl->sock, messages[i]);
-		/* refusals come without being asked for */
-		h->nlmsg_flags = (uint16_t)((h->nlmsg_flags | NLM_F_REQUEST) & ~NLM_F_ACK);
-		memcpy(buffer + *ret_bytes, h, h->nlmsg_len);
-		*ret_bytes += NLMSG_ALIGN(h->nlmsg_len);
-		*ret_last_seq = h->nlmsg_seq;
-	}
-	if (i > 0)
-		((struct nlmsghdr *)(buffer + *ret_bytes -
-				     NLMSG_ALIGN(nlmsg_hdr(messages[i - 1])->nlmsg_len)))
-			->nlmsg_flags |= NLM_F_ACK;
-	return i;
-}
-
-/* Reads what the kernel says until it acknowledges the last message; the first refusal stays. */
-static int read_batch(struct lh_nl *nl, uint32_t last_seq, const char *what,
-		      int (*each)(const struct nlmsghdr *, void *, struct lh_error *),
-		      void *context, struct lh_error *err)
-{
-	int result = 0;
-
-	for (;;) {
-		ssize_t n = receive(nl, what, err);
-		int left = (int)n;
-
-		if (n < 0)
-			return (int)n;
-		for (struct nlmsghdr *h = (void *)nl->buffer; nlmsg_ok(h, left);
-		     h = nlmsg_next(h, &left)) {
-			const struct nlmsgerr *e = nlmsg_data(h);
-
-			if (h->nlmsg_type != NLMSG_ERROR) {
-				if (result == 0)
-					result = each(h, context, err);
-				continue;
-			}
-			if (e->error && result == 0)
-				result = fail_from_kernel(h, what, err);
-			if (h->nlmsg_seq == last_seq)
-				return result;
-		}
-	}
+	return exchange(nl, msg, (struct exchange){.what = what, .each = each, .context = context},
+			err);
 }
 
 int lh_nl_batch(struct lh_nl *nl, struct nl_msg **messages, size_t n, const char *what,
 		int (*each)(const struct nlmsghdr *answer, void *context, struct lh_error *err),
 		void *context, struct lh_error *err)
 {
-	char *buffer = malloc(BATCH_BYTES);
-	int r = buffer ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "%s", what);
+	struct lh_error ignored;
+	int released, r = 0;
 
-	for (size_t done = 0, some; done < n && r == 0; done += some) {
-		size_t bytes;
-		uint32_t last_seq = 0;
-
-		some = gather(nl, messages + done, n - done, buffer, &bytes, &last_seq);
-		if (send(nl_socket_get_fd(nl->sock), buffer, bytes, 0) < 0)
-			r = lh_fail(err, LH_ESYS, errno, "%s", what);
+	nl->held.each = each;
+	nl->held.context = context;
+	lh_nl_hold(nl);
+	for (size_t i = 0; i < n; i++) {
+		if (r == 0)
+			r = lh_nl_request(nl, messages[i], what, err);
 		else
-			r = read_batch(nl, last_seq, what, each, context, err);
+			nlmsg_free(messages[i]);
 	}
-	for (size_t i = 0; i < n; i++)
-		nlmsg_free(messages[i]);
-	free(buffer);
-	return r;
+	released = lh_nl_release(nl, r < 0 ? &ignored : err);
+	nl->held.each = NULL;
+	return r < 0 ? r : released;
 }

@@ -69,13 +69,6 @@ struct lh_verify_row lh_verify_row_of(const struct lh_train *t, enum lh_property
 				      .n = t->n_arrived};
 }
 
-int lh_compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 double lh_verify_ns(double bytes, int64_t bps)
 {
 	return bytes * 8 / (double)bps * LH_NS_PER_S;

@@ -39,7 +39,7 @@ static size_t take_delays(const struct lh_plan_path *p, const struct lh_train *t
 		if (t->arrival_ns[i] >= 0 && lh_train_is_full(t, i) == full && ms > early_ms(p))
 			ret[n++] = ms;
 	}
-	qsort(ret, n, sizeof(*ret), lh_compare_doubles);
+	lh_sort_doubles(ret, n);
 	return n;
 }
 

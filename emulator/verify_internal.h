@@ -71,9 +71,6 @@ int lh_verify_add(struct lh_verify *v, struct lh_verify_row row, struct lh_error
 /* Time that bytes take at a rate, in ns. */
 double lh_verify_ns(double bytes, int64_t bps);
 
-/* For qsort. */
-int lh_compare_doubles(const void *a, const void *b);
-
 /* Rows of a train that an idle path has carried. */
 int lh_verify_delays(struct lh_verify *v, const struct lh_train *t, struct lh_error *err);
 int lh_verify_chances(struct lh_verify *v, const struct lh_train *t, struct lh_error *err);

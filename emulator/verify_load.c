@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/cleanup.h"
+#include "core/stats.h"
 #include "emulator/probe_internal.h"
 #include "emulator/verify_internal.h"
 
@@ -26,7 +27,7 @@ static size_t take_arrivals(const struct lh_train *t, double *ret)
 {
 	for (uint32_t i = 0; i < t->n_all; i++)
 		ret[i] = (double)t->all_ns[i];
-	qsort(ret, t->n_all, sizeof(*ret), lh_compare_doubles);
+	lh_sort_doubles(ret, t->n_all);
 	return t->n_all;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/cleanup.h"
+#include "core/stats.h"
 #include "import/write_internal.h"
 
 static size_t low(size_t from, size_t to)
@@ -46,13 +47,6 @@ static int compare_rates(const void *a, const void *b)
 	int c = compare_pair(x->from, x->to, y->from, y->to);
 
 	return c ? c : (x > y) - (x < y);
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
 }
 
 /* ---- round trips ------------------------------------------------------------------------- */
@@ -103,7 +97,7 @@ static int pool(const struct im_pair *p, size_t from, struct im_pooled *ret)
 		if (rtt->min_ms >= 0)
 			d.min_ms = fmin(d.min_ms, rtt->min_ms);
 	}
-	qsort(all, d.n, sizeof(*all), compare_doubles);
+	lh_sort_doubles(all, d.n);
 	if (d.n) {
 		d.median_ms = (all[(d.n - 1) / 2] + all[d.n / 2]) / 2;
 		d.min_ms = fmin(d.min_ms, all[0]);

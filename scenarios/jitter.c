@@ -76,13 +76,6 @@ static void fill_closed_form(enum lh_jitter_distribution distribution, double *x
 	standardise(x);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Quantiles of the samples; *ret_sd_ms is theirs. */
 static int fill_samples(const struct lh_path_spec *path, double *x, double *ret_sd_ms,
 			struct lh_error *err)
@@ -101,7 +94,7 @@ static int fill_samples(const struct lh_path_spec *path, double *x, double *ret_
 				       "sample %zu, '%.40s', is not a number of ms", i + 1,
 				       path->jitter_samples[i]);
 	}
-	qsort(sorted, n, sizeof(*sorted), compare_doubles);
+	lh_sort_doubles(sorted, n);
 	for (int i = 0; i < LH_JITTER_ENTRIES; i++) {
 		double at = probability(i) * (double)n - 0.5;
 		size_t below = at <= 0 ? 0 : (size_t)at;

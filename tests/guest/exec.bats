@@ -95,15 +95,7 @@ fast() {
 }
 
 @test "a network file gets a node at each site" {
-	cat >net.yaml <<-'END'
-		longhaul: 1
-		network: mine
-		sites:
-		  a: {provider: p, continent: europe}
-		  b: {provider: p, continent: asia}
-		paths:
-		  - {between: [a, b], rtt: 80 ms, bandwidth: 1 Gbit/s}
-	END
+	two_sites 'rtt: 80 ms, bandwidth: 1 Gbit/s'
 	run -0 timeout "$run_limit_s" "$LONGHAUL" exec --all net.yaml -- sh -c 'echo $LONGHAUL_NODE of $LONGHAUL_HOSTS'
 	[[ $output == *"a/0: a/0 of a-0 b-0"* && $output == *"b/0: b/0 of a-0 b-0"* ]]
 	run -0 timeout "$run_limit_s" "$LONGHAUL" exec --set 'network.paths.0.rtt=10 s' --node b/0 --out out net.yaml -- true

@@ -9,15 +9,7 @@ load run
 setup() {
 	cd "$BATS_TEST_TMPDIR"
 	export TMPDIR=$BATS_TEST_TMPDIR
-	cat >net.yaml <<-'END'
-		longhaul: 1
-		network: mine
-		sites:
-		  a: {provider: p, continent: europe}
-		  b: {provider: p, continent: asia}
-		paths:
-		  - {between: [a, b], rtt: 20 ms, bandwidth: 20 Mbit/s, stream_window: 20 kB}
-	END
+	two_sites 'rtt: 20 ms, bandwidth: 20 Mbit/s, stream_window: 20 kB'
 }
 
 real() {

@@ -10,15 +10,7 @@ load run
 setup() {
 	cd "$BATS_TEST_TMPDIR"
 	export TMPDIR=$BATS_TEST_TMPDIR
-	cat >net.yaml <<-'END'
-		longhaul: 1
-		network: mine
-		sites:
-		  a: {provider: p, continent: europe}
-		  b: {provider: p, continent: asia}
-		paths:
-		  - {between: [a, b], rtt: 50 ms, bandwidth: 80 Mbit/s}
-	END
+	two_sites 'rtt: 50 ms, bandwidth: 80 Mbit/s'
 	is_possible "$LONGHAUL" doctor || skip "this host allows no nodes: $("$LONGHAUL" doctor | grep 'host nodes')"
 }
 

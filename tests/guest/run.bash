@@ -15,6 +15,19 @@ small() {
 		"$srcdir/tests/guest/small.yaml"
 }
 
+# Writes net.yaml, two sites and the path between them: two_sites 'rtt: 80 ms, bandwidth: 1 Gbit/s'
+two_sites() {
+	cat >net.yaml <<-END
+		longhaul: 1
+		network: mine
+		sites:
+		  a: {provider: p, continent: europe}
+		  b: {provider: p, continent: asia}
+		paths:
+		  - {between: [a, b], $1}
+	END
+}
+
 # Checks a results folder with python: check OUT <<'END' ... END; `rows(NAME)` reads a table,
 # `events()` all events, `plan` and `engine` are the JSON files.
 check() {

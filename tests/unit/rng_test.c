@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/stats.h"
 #include "tests/unit/test.h"
 
 /*
@@ -152,13 +153,6 @@ static void test_uniform_numbers_fill_the_unit_interval(void **state)
 	assert_true(low < 1e-4 && high > 1 - 1e-4);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void test_normal_numbers_are_normal(void **state)
 {
 	enum { N = 100000 };
@@ -182,7 +176,7 @@ static void test_normal_numbers_are_normal(void **state)
 	assert_near(sum3 / N, 0, 4 * sqrt(15.0 / N));
 	assert_near(sum4 / N, 3, 4 * sqrt(96.0 / N));
 	/* Kolmogorov-Smirnov: sqrt(N) D is below 2.23 with probability 0.9999 */
-	qsort(x, N, sizeof(x[0]), compare_doubles);
+	lh_sort_doubles(x, N);
 	for (int i = 0; i < N; i++) {
 		double cdf = 0.5 * erfc(-x[i] / sqrt(2.0));
 

@@ -53,6 +53,15 @@ static const char small_scenario[] =
 	"profiles:\n"
 	"  gpu: {models: {tiny: {micro_batch: 16, samples_per_s: 100, variation: 1 %}}}\n";
 
+/* The catalog that ships. */
+static inline const char *catalog_dir(void)
+{
+	const char *dir = getenv("LONGHAUL_DATADIR");
+
+	assert_non_null(dir); /* tests/Makefile.inc sets it */
+	return dir;
+}
+
 /* Reads text as the file DIR/s.yaml, which is gone afterwards; DIR is TMPDIR or /tmp. */
 static inline int fixture_read(const char *text, const char *catalog_dir,
 			       const struct lh_override *overrides, size_t n_overrides,
