@@ -99,7 +99,7 @@ static int compare_change(const struct lh_qdisc_state *s, void *context, struct 
 }
 
 /* The link that has the netem of a pair. */
-static const struct lh_device *netem_device(const struct lh_net *net, size_t from, size_t to)
+static const struct lh_netdev *netem_device(const struct lh_net *net, size_t from, size_t to)
 {
 	return lh_net_is_at_port(net->plan, from, to) ? &net->ports[to] : &net->lines[to];
 }
@@ -115,8 +115,8 @@ static int change_router(struct change *c, struct lh_error *err)
 
 	for (size_t i = 0; i < c->n && r == 0; i++) {
 		const struct lh_net_change *change = &c->list[i];
-		const struct lh_device *netem = netem_device(net, change->from, change->to);
-		const struct lh_device *stage = &net->stages[change->to];
+		const struct lh_netdev *netem = netem_device(net, change->from, change->to);
+		const struct lh_netdev *stage = &net->stages[change->to];
 
 		if (change->path->varies && stage->router == c->router)
 			r = lh_stage_change(stage->ifindex, (unsigned)change->from, change->path,

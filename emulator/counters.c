@@ -19,14 +19,14 @@
 
 enum { PROC_FILE_MAX_BYTES = 1 << 20, LOSS_SDS = 6 };
 
-static bool is_same(const struct lh_device *a, size_t router, int ifindex)
+static bool is_same(const struct lh_netdev *a, size_t router, int ifindex)
 {
 	return a->ifindex == ifindex && a->router == router;
 }
 
 /* The pair whose netem (with LH_NETEM_FIRST) or bottleneck (LH_STAGE_FIRST) a qdisc of a router
  * is; false where it is none. */
-static bool pair_of(const struct lh_net *net, const struct lh_device *devices,
+static bool pair_of(const struct lh_net *net, const struct lh_netdev *devices,
 		    const struct lh_qdisc_state *s, size_t router, uint32_t first, size_t *ret_from,
 		    size_t *ret_to)
 {

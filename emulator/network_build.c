@@ -205,7 +205,7 @@ static int note_owner(struct lh_router *r, int ifindex, size_t owner, struct lh_
 
 /* Brings the named link of a router up; it is for that node or access. */
 static int open_device(struct lh_net *net, size_t router, const char *name, size_t owner,
-		       struct lh_device *ret, struct lh_error *err)
+		       struct lh_netdev *ret, struct lh_error *err)
 {
 	int ifindex = -1;
 	int r = lh_netns_enter(net->routers[router].ns_fd, err);
@@ -217,18 +217,18 @@ static int open_device(struct lh_net *net, size_t router, const char *name, size
 	if (r == 0)
 		r = note_owner(&net->routers[router], ifindex, owner, err);
 	if (r == 0)
-		*ret = (struct lh_device){router, ifindex};
+		*ret = (struct lh_netdev){router, ifindex};
 	return r;
 }
 
 /* A link between two routers, named NAMEi at both ends, that packets take one way only: those for
  * the route, by way of the far end. */
 static int connect_routers(struct lh_net *net, size_t from, size_t to, const char *name, size_t i,
-			   enum side side, struct lh_device *ret, struct lh_error *err)
+			   enum side side, struct lh_netdev *ret, struct lh_error *err)
 {
 	uint8_t mac[6], peer_mac[6];
 	char link[IFNAMSIZ];
-	struct lh_device far;
+	struct lh_netdev far;
 	int r = lh_netns_enter(net->routers[from].ns_fd, err);
 
 	mac_of(i, side, mac);
@@ -248,7 +248,7 @@ static int connect_routers(struct lh_net *net, size_t from, size_t to, const cha
 }
 
 /* Routes to a node out of a router's link, to the router at its other end. */
-static int route_to_node(struct lh_net *net, const struct lh_device *d, size_t node,
+static int route_to_node(struct lh_net *net, const struct lh_netdev *d, size_t node,
 			 struct lh_error *err)
 {
 	struct lh_route route = {
@@ -308,7 +308,7 @@ static int set_up_port(struct lh_net *net, size_t i, struct lh_error *err)
 /* The line to a node with an access. */
 static int add_line(struct lh_net *net, size_t i, struct lh_error *err)
 {
-	struct lh_device *access_down =
+	struct lh_netdev *access_down =
 		&net->downs[net->plan->nodes[i].access - net->plan->accesses];
 	int r = connect_routers(net, line_router(net->plan, i), LH_ROUTER_GATE, "line", i,
 				SIDE_LINE, &net->lines[i], err);
@@ -341,7 +341,7 @@ static int add_way_to(struct lh_net *net, size_t i, struct lh_error *err)
 	return r < 0 ? lh_error_prefix(err, "port of node %s", net->plan->nodes[i].name) : 0;
 }
 
-static int wait_for_device(struct lh_net *net, const struct lh_device *d, struct lh_error *err)
+static int wait_for_device(struct lh_net *net, const struct lh_netdev *d, struct lh_error *err)
 {
 	char name[IFNAMSIZ];
 	int r = d->ifindex ? lh_netns_enter(net->routers[d->router].ns_fd, err) : 0;

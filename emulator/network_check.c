@@ -173,7 +173,7 @@ static int compare_class(const struct lh_class_state *s, void *context, struct l
 }
 
 /* The classes of a link to the node that is being read. */
-static int read_back_classes(struct read_back *rb, const struct lh_device *d, int64_t rate_bps,
+static int read_back_classes(struct read_back *rb, const struct lh_netdev *d, int64_t rate_bps,
 			     struct lh_error *err)
 {
 	bool wakes = d == &rb->net->stages[rb->node] && lh_net_varies_to(rb->net->plan, rb->node);

@@ -19,7 +19,7 @@ struct lh_router {
 };
 
 /* A link of a router. */
-struct lh_device {
+struct lh_netdev {
 	size_t router;
 	int ifindex; /* 0: there is none */
 };
@@ -46,11 +46,11 @@ struct lh_net {
 	struct lh_router *routers;
 	size_t n_routers;
 	int *node_ns_fds;
-	struct lh_device *ports;  /* to node i */
-	struct lh_device *lines;  /* where what goes to node i from outside its access is delayed */
-	struct lh_device *stages; /* and where it waits at bottlenecks before */
-	struct lh_device *ups;	  /* out of access i */
-	struct lh_device *downs;  /* into access i */
+	struct lh_netdev *ports;  /* to node i */
+	struct lh_netdev *lines;  /* where what goes to node i from outside its access is delayed */
+	struct lh_netdev *stages; /* and where it waits at bottlenecks before */
+	struct lh_netdev *ups;	  /* out of access i */
+	struct lh_netdev *downs;  /* into access i */
 	int wake_fd; /* a packet socket into the router of the stages; -1: no path varies */
 	struct lh_bpf bpf;
 	char *cgroup; /* folder; see cgroup.h */

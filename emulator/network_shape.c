@@ -33,7 +33,7 @@ struct sorting {
 	size_t n_counted;
 };
 
-static int sort_senders(struct lh_net *net, const struct lh_device *d, const struct sorting *s,
+static int sort_senders(struct lh_net *net, const struct lh_netdev *d, const struct sorting *s,
 			struct lh_error *err)
 {
 	lh_cleanup_close int prog_fd = -1;
@@ -44,7 +44,7 @@ static int sort_senders(struct lh_net *net, const struct lh_device *d, const str
 }
 
 /* The classes of a link to a node, and the netem of those whose place is here. */
-static int shape(struct lh_net *net, const struct lh_device *d, size_t to, const struct sorting *s,
+static int shape(struct lh_net *net, const struct lh_netdev *d, size_t to, const struct sorting *s,
 		 struct lh_error *err)
 {
 	struct lh_nl *nl = net->routers[d->router].nl;
@@ -113,7 +113,7 @@ static int shape_stage(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	struct sorting none = {.n_counted = 0};
 	uint32_t frame = net->plan->mtu_bytes + LH_ETHERNET_HEADER_BYTES;
-	struct lh_device *d = &net->stages[i];
+	struct lh_netdev *d = &net->stages[i];
 	struct lh_nl *nl = net->routers[LH_ROUTER_WAN].nl;
 	int64_t share = LH_UNLIMITED_BPS / (int64_t)(net->plan->n_nodes - 1);
 	struct lh_error ignored;
