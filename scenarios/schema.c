@@ -22,6 +22,7 @@ static const struct lh_section node_section = {
 /* A test holds this list and the trainer's table of strategies together. */
 static const struct lh_choice strategies[] = {
 	{"butterfly", 0},
+	{"ring", 0},
 	{NULL, 0},
 };
 

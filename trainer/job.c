@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -273,8 +274,9 @@ static int parse_words(struct section *s, struct lh_job *job)
 		return bad(s, "format", "expected \"" JOB_FORMAT "\"");
 	if ((rc = get_string(s, "mode", &text)))
 		return rc;
-	if (strcmp(text, "replay") != 0)
-		return bad(s, "mode", "expected \"replay\"");
+	if (strcmp(text, "replay") != 0 && strcmp(text, "train") != 0)
+		return bad(s, "mode", "expected \"replay\" or \"train\"");
+	snprintf(job->mode, sizeof(job->mode), "%s", text);
 	if ((rc = get_string(s, "compress", &text)))
 		return rc;
 	job->compress = lh_compress_find(text);
@@ -284,23 +286,43 @@ static int parse_words(struct section *s, struct lh_job *job)
 	return 0;
 }
 
+/* What mode train needs, and mode replay must not have. */
+static int parse_train(struct section *s, struct lh_job *job)
+{
+	json_t *train;
+
+	if (strcmp(job->mode, "train") != 0)
+		return 0;
+	train = (json_t *)(uintptr_t)get(s, "train");
+	if (!train)
+		return LH_EINPUT;
+	if (!json_is_object(train))
+		return bad(s, "train", "expected a mapping");
+	job->train = json_incref(train);
+	return 0;
+}
+
 static int parse_document(struct section *s, struct lh_job *job)
 {
-	static const char *const known[] = {
-		"format",	"seed",	  "mode",     "model",	  "parameters",
-		"target_batch", "epochs", "compress", "strategy", "start_timeout_ns",
-		"ranks",	NULL};
+	bool is_training = strcmp(job->mode, "train") == 0;
+	const char *const known[] = {"format",	   "seed",
+				     "mode",	   "model",
+				     "parameters", "target_batch",
+				     "epochs",	   "compress",
+				     "strategy",   "start_timeout_ns",
+				     "ranks",	   is_training ? "train" : NULL,
+				     NULL};
 	int64_t seed, parameters, target_batch, epochs;
 	int rc;
 
-	if ((rc = parse_words(s, job)) || (rc = get_integer(s, "seed", 0, INT64_MAX, &seed)) ||
+	if ((rc = get_integer(s, "seed", 0, INT64_MAX, &seed)) ||
 	    (rc = get_name(s, "model", job->model)) ||
 	    (rc = get_integer(s, "parameters", 1, INT64_C(1000000000000), &parameters)) ||
 	    (rc = get_integer(s, "target_batch", 1, INT64_C(1000000000), &target_batch)) ||
 	    (rc = get_integer(s, "epochs", 1, 1000000, &epochs)) || (rc = parse_strategy(s, job)) ||
 	    (rc = get_integer(s, "start_timeout_ns", LH_NS_PER_MS, HOUR_NS,
 			      &job->start_timeout_ns)) ||
-	    (rc = parse_ranks(s, job)))
+	    (rc = parse_ranks(s, job)) || (rc = parse_train(s, job)))
 		return rc;
 	job->seed = (uint64_t)seed;
 	job->parameters = (uint64_t)parameters;
@@ -337,7 +359,9 @@ int lh_job_parse(const char *text, size_t size, const char *name, struct lh_job 
 			       where.text);
 	if (!json_is_object(document))
 		return lh_fail(err, LH_EINPUT, 0, "%s: expected a mapping", name);
-	rc = parse_document(&top, &job);
+	rc = parse_words(&top, &job);
+	if (rc == 0)
+		rc = parse_document(&top, &job);
 	if (rc == 0 && hash_document(document, &job.hash))
 		rc = lh_fail(err, LH_ESYS, 0, "%s: out of memory", name);
 	if (rc) {
@@ -360,5 +384,6 @@ int lh_job_read(const char *path, struct lh_job *ret_job, struct lh_error *err)
 void lh_job_done(struct lh_job *job)
 {
 	free(job->ranks);
+	json_decref(job->train);
 	memset(job, 0, sizeof(*job));
 }

@@ -6,6 +6,7 @@
 #ifndef LH_TRAINER_JOB_H
 #define LH_TRAINER_JOB_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,6 +40,7 @@ struct lh_job_rank {
 struct lh_job {
 	uint64_t seed;
 	uint64_t hash; /* of the whole document: ranks with different ones do not talk */
+	char mode[LH_JOB_NAME_MAX]; /* a struct lh_compute_ops' name */
 	char model[LH_JOB_NAME_MAX];
 	uint64_t parameters;
 	uint64_t target_batch; /* samples */
@@ -50,6 +52,8 @@ struct lh_job {
 	int64_t start_timeout_ns;
 	uint32_t n_ranks;
 	struct lh_job_rank *ranks; /* owned */
+	json_t *train; /* what and how to learn, for trainer/compute/train.h; owned; NULL in mode
+			  replay */
 };
 
 /*

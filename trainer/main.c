@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command `longhaul-trainer`: one rank of a training. */
+/* The commands `longhaul-trainer` and `longhaul-learner`: one rank of a training. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -9,7 +9,9 @@
 #include <sys/prctl.h>
 
 #include "trainer/compress/compress.h"
+#include "trainer/compute/compute.h"
 #include "trainer/job.h"
+#include "trainer/program.h"
 #include "trainer/strategy/strategy.h"
 #include "trainer/trainer.h"
 
@@ -27,12 +29,16 @@ enum { OPTION_JOB = 1, OPTION_RANK, OPTION_EVENTS, OPTION_HELP, OPTION_VERSION }
 
 static void print_help(void)
 {
-	printf("usage: longhaul-trainer --job FILE --rank R --events FILE\n\n"
+	printf("usage: %s --job FILE --rank R --events FILE\n\n"
 	       "Runs one rank of a training and writes what happens as JSON Lines.\n\n"
 	       "  --job FILE      what all ranks do together, JSON\n"
 	       "  --rank R        which of its ranks this is, from 0\n"
 	       "  --events FILE   where to write, anew\n"
-	       "  --help, --version\n\nstrategies:\n");
+	       "  --help, --version\n\nmodes:\n",
+	       lh_program_name);
+	for (size_t i = 0; lh_program_modes[i]; i++)
+		printf("  %-14s  %s\n", lh_program_modes[i]->name, lh_program_modes[i]->doc);
+	printf("\nstrategies:\n");
 	for (size_t i = 0; lh_strategies[i]; i++)
 		printf("  %-14s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
 	printf("\ncompressors:\n");
@@ -70,7 +76,7 @@ static int read_options(int argc, char **argv, struct options *ret_options, stru
 			print_help();
 			return 1;
 		case OPTION_VERSION:
-			printf("longhaul-trainer %s\n", PACKAGE_VERSION);
+			printf("%s %s\n", lh_program_name, PACKAGE_VERSION);
 			return 1;
 		default:
 			return lh_fail(err, LH_EUSAGE, 0, "%s: unknown, or its value is missing",
@@ -98,8 +104,22 @@ static int parse_rank(const char *text, uint32_t n_ranks, uint32_t *ret_rank, st
 	return 0;
 }
 
+static int find_mode(const struct lh_job *job, const char *path,
+		     const struct lh_compute_ops **ret_compute, struct lh_error *err)
+{
+	for (size_t i = 0; lh_program_modes[i]; i++) {
+		if (strcmp(lh_program_modes[i]->name, job->mode) == 0) {
+			*ret_compute = lh_program_modes[i];
+			return 0;
+		}
+	}
+	return lh_fail(err, LH_EINPUT, 0, "%s: mode \"%s\" is not one of %s (see --help)", path,
+		       job->mode, lh_program_name);
+}
+
 static int run(const struct options *options, struct lh_error *err)
 {
+	const struct lh_compute_ops *compute = NULL;
 	struct lh_job job;
 	uint32_t rank = 0;
 	int rc = lh_job_read(options->job_path, &job, err);
@@ -108,7 +128,9 @@ static int run(const struct options *options, struct lh_error *err)
 		return rc;
 	rc = parse_rank(options->rank, job.n_ranks, &rank, err);
 	if (rc == 0)
-		rc = lh_trainer_run(&job, rank, options->events_path, err);
+		rc = find_mode(&job, options->job_path, &compute, err);
+	if (rc == 0)
+		rc = lh_trainer_run(&job, compute, rank, options->events_path, err);
 	lh_job_done(&job);
 	return rc;
 }
@@ -127,8 +149,8 @@ int main(int argc, char **argv)
 		rc = run(&options, &err);
 	if (rc == 0)
 		return 0;
-	fprintf(stderr, "longhaul-trainer: %s\n", err.message);
+	fprintf(stderr, "%s: %s\n", lh_program_name, err.message);
 	if (err.code == LH_EUSAGE)
-		fprintf(stderr, "longhaul-trainer --help tells more\n");
+		fprintf(stderr, "%s --help tells more\n", lh_program_name);
 	return lh_error_exit_status(&err);
 }

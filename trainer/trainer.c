@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "trainer/clock.h"
-#include "trainer/compute/replay.h"
+#include "trainer/compute/compute.h"
 #include "trainer/control.h"
 #include "trainer/events.h"
 #include "trainer/matchmaking.h"
@@ -48,7 +48,8 @@ struct trainer {
 	struct lh_control control;
 	struct lh_progress progress;
 	struct lh_matchmaking matchmaking;
-	struct lh_replay replay;
+	const struct lh_compute_ops *compute;
+	void *computing; /* state of compute */
 	struct late_update late;
 	const char *doing; /* for messages */
 	int64_t epoch_begin_ns;
@@ -133,10 +134,13 @@ static int64_t news_interval_ns(int64_t left_ns)
 /* One micro-batch from *at_ns on, which becomes its end. */
 static int compute_one(struct trainer *t, int64_t *at_ns, struct lh_error *err)
 {
-	int64_t step_ns = lh_replay_next_ns(&t->replay);
-	int64_t end_ns = *at_ns + step_ns;
-	int rc = work_until(t, *at_ns, end_ns, err);
+	int64_t step_ns, end_ns;
+	int rc = t->compute->micro_batch(t->computing, &step_ns, err);
 
+	if (rc)
+		return rc;
+	end_ns = *at_ns + step_ns;
+	rc = work_until(t, *at_ns, end_ns, err);
 	lh_progress_advance(&t->progress, end_ns, step_ns);
 	t->n_micro_batches++;
 	t->compute_end_ns = end_ns;
@@ -222,11 +226,14 @@ static int wait_for_group(struct trainer *t, struct lh_error *err)
 static int finish_late_update(struct trainer *t, struct lh_error *err)
 {
 	struct late_update *late = &t->late;
+	int rc;
 
 	if (!late->is_pending)
 		return 0;
 	lh_clock_sleep_until(late->end_ns);
 	late->is_pending = false;
+	if ((rc = t->compute->apply(t->computing, err)))
+		return rc;
 	return lh_events_add(t->events, "apply", lh_clock_now_ns(),
 			     json_pack("{s:I, s:I, s:I, s:b}", "epoch", (json_int_t)late->epoch,
 				       "begin_ns", (json_int_t)late->begin_ns, "end_ns",
@@ -283,12 +290,15 @@ static int average(struct trainer *t, int64_t begin_ns, struct lh_error *err)
 static int apply(struct trainer *t, struct lh_error *err)
 {
 	int64_t begin_ns = lh_clock_now_ns(), end_ns = begin_ns + t->me->apply_ns;
+	int rc;
 
 	if (t->job->delayed_update) {
 		t->late = (struct late_update){true, t->progress.epoch, begin_ns, end_ns};
 		return 0;
 	}
 	t->doing = "applying";
+	if ((rc = t->compute->apply(t->computing, err)))
+		return rc;
 	lh_clock_sleep_until(end_ns);
 	end_ns = lh_clock_now_ns();
 	return lh_events_add(t->events, "apply", end_ns,
@@ -307,6 +317,8 @@ static int end_epoch(struct trainer *t, struct lh_error *err)
 
 	for (uint32_t rank = 0; rank < t->job->n_ranks; rank++)
 		samples += t->progress.news[rank].samples;
+	if (rc == 0)
+		rc = t->compute->end_epoch(t->computing, t->progress.epoch, t->events, err);
 	if (rc == 0)
 		rc = lh_events_add(t->events, "epoch", end_ns,
 				   json_pack("{s:I, s:I, s:I, s:I}", "epoch",
@@ -334,6 +346,8 @@ static int run_epoch(struct trainer *t, uint32_t epoch, struct lh_error *err)
 		return rc;
 	now_ns = lh_clock_now_ns();
 	if ((rc = write_computing(t, now_ns, err)) ||
+	    (rc = t->compute->begin_average(t->computing, t->progress.news[t->self].samples,
+					    err)) ||
 	    (t->strategy && (rc = average(t, now_ns, err))) || (rc = apply(t, err)))
 		return rc;
 	return end_epoch(t, err);
@@ -366,7 +380,8 @@ static int finish(struct trainer *t, struct lh_error *err)
 
 	t->doing = "parting";
 	t->control.failure_fd = -1;
-	if (rc || (rc = lh_control_part(&t->control, err)))
+	if (rc || (rc = lh_control_part(&t->control, err)) ||
+	    (rc = t->compute->finish(t->computing, t->events, err)))
 		return rc;
 	now_ns = lh_clock_now_ns();
 	rc = lh_traffic_write_rest(t->traffic, now_ns, t->events, err);
@@ -391,16 +406,18 @@ static int start(struct trainer *t, struct lh_error *err)
 					 (json_int_t)t->job->n_ranks),
 			       err);
 
-	if (rc || (rc = lh_mesh_open(t->job, t->self, &t->mesh, err)))
+	if (rc || (rc = t->compute->open(t->job, t->self, &t->computing, err)) ||
+	    (rc = lh_mesh_open(t->job, t->self, &t->mesh, err)))
 		return rc;
 	t->epoch_begin_ns = lh_clock_now_ns();
 	if ((rc = lh_traffic_new(t->job->n_ranks, t->epoch_begin_ns, &t->traffic, err)))
 		return rc;
 	lh_progress_init(&t->progress, t->job, t->self);
 	lh_control_init(&t->control, &t->mesh, t->traffic, &t->progress);
-	lh_replay_init(&t->replay, t->job, t->self);
 	if (t->job->n_ranks > 1) {
-		if ((rc = t->job->strategy->open(&t->mesh, t->traffic, &t->strategy, err)))
+		if ((rc = t->job->strategy->open(&t->mesh, t->traffic,
+						 t->compute->averaged(t->computing), &t->strategy,
+						 err)))
 			return rc;
 		t->control.failure_fd = t->job->strategy->failure_fd(t->strategy);
 	}
@@ -437,10 +454,10 @@ static void write_failure(struct trainer *t, const struct lh_error *why)
 	lh_events_flush(t->events, NULL);
 }
 
-int lh_trainer_run(const struct lh_job *job, uint32_t rank, const char *events_path,
-		   struct lh_error *err)
+int lh_trainer_run(const struct lh_job *job, const struct lh_compute_ops *compute, uint32_t rank,
+		   const char *events_path, struct lh_error *err)
 {
-	struct trainer t = {.job = job, .self = rank, .me = &job->ranks[rank]};
+	struct trainer t = {.job = job, .compute = compute, .self = rank, .me = &job->ranks[rank]};
 	struct lh_error why = {0};
 	int rc;
 
@@ -450,6 +467,7 @@ int lh_trainer_run(const struct lh_job *job, uint32_t rank, const char *events_p
 		return rc;
 	rc = run(&t, &why);
 	job->strategy->close(t.strategy);
+	compute->close(t.computing);
 	if (rc)
 		write_failure(&t, &why);
 	if (rc && err)

@@ -15,6 +15,7 @@
 #include "core/file.h"
 #include "tests/unit/test.h"
 #include "trainer/clock.h"
+#include "trainer/compute/compute.h"
 #include "trainer/strategy/shard.h"
 #include "trainer/strategy/strategy.h"
 
@@ -53,16 +54,25 @@ static void world_init(struct world *w, uint32_t n, double samples_per_s)
 	*w = (struct world){.dir = "/tmp/lh-trainer-XXXXXX"};
 	assert_non_null(mkdtemp(w->dir));
 	w->job = (struct lh_job){
-		.seed = 1, .hash = 42, .parameters = PARAMETERS, .target_batch = TARGET,
-		.epochs = EPOCHS, .compress = &lh_compress_fp16,
-		.strategy = &lh_strategy_butterfly, .matchmaking_ns = 10 * LH_NS_PER_MS,
-		.delayed_update = true, .start_timeout_ns = 10 * LH_NS_PER_S, .n_ranks = n,
+		.seed = 1,
+		.hash = 42,
+		.parameters = PARAMETERS,
+		.target_batch = TARGET,
+		.epochs = EPOCHS,
+		.compress = &lh_compress_fp16,
+		.strategy = &lh_strategy_butterfly,
+		.matchmaking_ns = 10 * LH_NS_PER_MS,
+		.delayed_update = true,
+		.start_timeout_ns = 10 * LH_NS_PER_S,
+		.n_ranks = n,
 		.ranks = w->ranks,
 	};
 	for (uint32_t i = 0; i < n; i++) {
 		w->ranks[i] = (struct lh_job_rank){
-			.micro_batch = 32, .samples_per_s = samples_per_s,
-			.variation_ratio = 0.01, .averaging_bps = 1000000000,
+			.micro_batch = 32,
+			.samples_per_s = samples_per_s,
+			.variation_ratio = 0.01,
+			.averaging_bps = 1000000000,
 			.apply_ns = LH_NS_PER_MS,
 		};
 		snprintf(w->ranks[i].node, sizeof(w->ranks[i].node), "room/%u", i);
@@ -86,7 +96,7 @@ static void start_rank(struct world *w, uint32_t rank)
 	if (w->pids[rank])
 		return;
 	alarm(DEADLINE_S);
-	lh_trainer_run(&w->job, rank, path, &err);
+	lh_trainer_run(&w->job, &lh_compute_replay, rank, path, &err);
 	free(path);
 	_exit(lh_error_exit_status(&err));
 }
@@ -139,7 +149,7 @@ static int64_t sum_of(const json_t *events, const char *name, const char *key, s
 	const json_t *event;
 
 	*ret_n = 0;
-	json_array_foreach((json_t *)(uintptr_t)events, i, event) {
+	json_array_foreach ((json_t *)(uintptr_t)events, i, event) {
 		if (!is_event(event, name))
 			continue;
 		sum += integer(event, key);
@@ -154,10 +164,10 @@ static int64_t sum_of_traffic(const json_t *events, const char *key)
 	size_t i, peer;
 	const json_t *event, *bytes;
 
-	json_array_foreach((json_t *)(uintptr_t)events, i, event) {
+	json_array_foreach ((json_t *)(uintptr_t)events, i, event) {
 		if (!is_event(event, "traffic"))
 			continue;
-		json_array_foreach(json_object_get(event, key), peer, bytes)
+		json_array_foreach (json_object_get(event, key), peer, bytes)
 			sum += json_integer_value(bytes);
 	}
 	return sum;
@@ -176,13 +186,33 @@ static const char *error_of(const json_t *events)
 	return json_string_value(json_object_get(last, "message"));
 }
 
+/* What a rank sends in an averaging. Around the ring it sends every shard twice, but for the next
+ * rank's and the one's after that once. */
+static int64_t sent_elements(const struct world *w, uint32_t rank)
+{
+	uint32_t n = w->job.n_ranks;
+
+	if (w->job.strategy == &lh_strategy_butterfly || n == 1)
+		return (int64_t)lh_shard_butterfly_elements(PARAMETERS, n, rank);
+	return (int64_t)(2 * PARAMETERS - lh_shard_elements(PARAMETERS, n, (rank + 1) % n) -
+			 lh_shard_elements(PARAMETERS, n, (rank + 2) % n));
+}
+
+static int64_t received_elements(const struct world *w, uint32_t rank)
+{
+	uint32_t n = w->job.n_ranks;
+
+	return sent_elements(w, w->job.strategy == &lh_strategy_ring ? (rank + n - 1) % n : rank);
+}
+
 /* Checks one rank's bytes; returns its samples of all epochs. */
 static int64_t check_rank(const struct world *w, uint32_t rank)
 {
 	lh_cleanup_json json_t *events = read_events(w, rank);
 	uint32_t n = w->job.n_ranks;
-	int64_t sent = (int64_t)lh_shard_butterfly_elements(PARAMETERS, n, rank) *
-		       w->job.compress->bytes_per_element;
+	int64_t bytes = w->job.compress->bytes_per_element;
+	int64_t sent = sent_elements(w, rank) * bytes;
+	int64_t received = received_elements(w, rank) * bytes;
 	int64_t last_ns = 0, payload, control, greeting = 0;
 	size_t n_average, n_epochs, n_other, i;
 	const json_t *event;
@@ -190,11 +220,12 @@ static int64_t check_rank(const struct world *w, uint32_t rank)
 	payload = sum_of(events, "average", "payload_sent_bytes", &n_average);
 	assert_int_equal(n_average, n > 1 ? EPOCHS : 0);
 	assert_true(payload == EPOCHS * sent);
-	assert_true(sum_of(events, "average", "payload_received_bytes", &n_average) == payload);
+	assert_true(sum_of(events, "average", "payload_received_bytes", &n_average) ==
+		    EPOCHS * received);
 	assert_true(sum_of_traffic(events, "payload_bytes") == payload);
 	assert_true(sum_of(events, "epoch", "samples", &n_epochs) >= EPOCHS * TARGET);
 	assert_int_equal(n_epochs, EPOCHS);
-	json_array_foreach(events, i, event) {
+	json_array_foreach (events, i, event) {
 		assert_true(integer(event, "t_ns") >= last_ns);
 		last_ns = integer(event, "t_ns");
 		if (is_event(event, "average"))
@@ -211,13 +242,15 @@ static int64_t check_rank(const struct world *w, uint32_t rank)
 	return sum_of(events, "compute", "samples", &n_other);
 }
 
-static void run_all(uint32_t n, const struct lh_compress_ops *compress, bool delayed_update)
+static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
+		    const struct lh_compress_ops *compress, bool delayed_update)
 {
 	struct world w;
 	int64_t samples = 0;
 	size_t n_epochs;
 
 	world_init(&w, n, 10000);
+	w.job.strategy = strategy;
 	w.job.compress = compress;
 	w.job.delayed_update = delayed_update;
 	for (uint32_t rank = 0; rank < n; rank++)
@@ -238,19 +271,26 @@ static void run_all(uint32_t n, const struct lh_compress_ops *compress, bool del
 static void test_four_ranks_average_and_count_exactly(void **state)
 {
 	(void)state;
-	run_all(4, &lh_compress_fp16, true);
+	run_all(4, &lh_strategy_butterfly, &lh_compress_fp16, true);
 }
 
 static void test_two_ranks_in_single_precision_apply_at_once(void **state)
 {
 	(void)state;
-	run_all(2, &lh_compress_none, false);
+	run_all(2, &lh_strategy_butterfly, &lh_compress_none, false);
+}
+
+static void test_a_ring_of_two_to_five_averages(void **state)
+{
+	(void)state;
+	for (uint32_t n = 2; n <= 5; n++)
+		run_all(n, &lh_strategy_ring, n % 2 ? &lh_compress_fp16 : &lh_compress_none, true);
 }
 
 static void test_one_rank_trains_alone(void **state)
 {
 	(void)state;
-	run_all(1, &lh_compress_fp16, false);
+	run_all(1, &lh_strategy_butterfly, &lh_compress_fp16, false);
 }
 
 static void test_more_ranks_than_parameters_work(void **state)
@@ -377,6 +417,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_four_ranks_average_and_count_exactly),
 		cmocka_unit_test(test_two_ranks_in_single_precision_apply_at_once),
+		cmocka_unit_test(test_a_ring_of_two_to_five_averages),
 		cmocka_unit_test(test_one_rank_trains_alone),
 		cmocka_unit_test(test_more_ranks_than_parameters_work),
 		cmocka_unit_test(test_a_killed_rank_ends_the_others_with_an_error),

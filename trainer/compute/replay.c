@@ -2,10 +2,13 @@
 /* Replayed computing. See replay.h. */
 #include "trainer/compute/replay.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "trainer/clock.h"
+#include "trainer/compute/compute.h"
 
 static const double SIGMA_MAX = 3.0;
 
@@ -42,3 +45,81 @@ int64_t lh_replay_mean_ns(const struct lh_job_rank *rank)
 
 	return ns > 0 ? ns : 1;
 }
+
+/* ---- as computing ------------------------------------------------------------------------- */
+
+struct replay {
+	struct lh_replay times;
+	uint64_t parameters;
+};
+
+static int open_replay(const struct lh_job *job, uint32_t rank, void **ret_state,
+		       struct lh_error *err)
+{
+	struct replay *replay = calloc(1, sizeof(*replay));
+
+	if (!replay)
+		return lh_fail(err, LH_ESYS, ENOMEM, "replay");
+	lh_replay_init(&replay->times, job, rank);
+	replay->parameters = job->parameters;
+	*ret_state = replay;
+	return 0;
+}
+
+static struct lh_averaged replayed_vector(void *state)
+{
+	return (struct lh_averaged){.n = ((struct replay *)state)->parameters};
+}
+
+static int replay_micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)
+{
+	(void)err;
+	*ret_ns = lh_replay_next_ns(&((struct replay *)state)->times);
+	return 0;
+}
+
+static int nothing_to_average(void *state, uint64_t samples, struct lh_error *err)
+{
+	(void)state;
+	(void)samples;
+	(void)err;
+	return 0;
+}
+
+static int nothing_to_apply(void *state, struct lh_error *err)
+{
+	(void)state;
+	(void)err;
+	return 0;
+}
+
+static int nothing_learnt(void *state, uint32_t epoch, struct lh_events *events,
+			  struct lh_error *err)
+{
+	(void)state;
+	(void)epoch;
+	(void)events;
+	(void)err;
+	return 0;
+}
+
+static int nothing_left(void *state, struct lh_events *events, struct lh_error *err)
+{
+	(void)state;
+	(void)events;
+	(void)err;
+	return 0;
+}
+
+const struct lh_compute_ops lh_compute_replay = {
+	.name = "replay",
+	.doc = "measured compute times and the model's true bytes",
+	.open = open_replay,
+	.averaged = replayed_vector,
+	.micro_batch = replay_micro_batch,
+	.begin_average = nothing_to_average,
+	.apply = nothing_to_apply,
+	.end_epoch = nothing_learnt,
+	.finish = nothing_left,
+	.close = free,
+};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replayed computing: how long each micro-batch takes, from a measured profile. Nothing
- * is computed; the caller lets the time pass.
+ * is computed; the caller lets the time pass. See lh_compute_replay in compute.h.
  */
 #ifndef LH_TRAINER_REPLAY_H
 #define LH_TRAINER_REPLAY_H

@@ -9,7 +9,8 @@
  * before each phase's sending, so that it adds to the transfers. A rank begins phase 1 when
  * it has all of phase 0; there is no barrier.
  *
- * Only the slices of sample.h are real numbers, and every rank checks all of them.
+ * Where gradients are replayed, only the slices of sample.h are real numbers, and every rank
+ * checks all of them. Else all numbers are real, and what has been averaged replaces them.
  * Source: Hivemind, hivemind/averaging/allreduce.py; arXiv 2306.03163, section 3.
  */
 #include <assert.h>
@@ -30,50 +31,58 @@ enum phase { REDUCE_SCATTER, ALL_GATHER, N_PHASES };
 struct butterfly {
 	struct lh_mesh *mesh;
 	struct lh_bulk *bulk;
+	struct lh_averaged averaged;
 	struct lh_sample_layout layout;
 	uint32_t element_bytes;
 	uint64_t sent_bytes; /* payload per averaging */
 	int64_t host_ns;
-	/* In layout->total elements: */
+	/* In layout->total elements where replayed, else in layout->longest: */
 	float *values;
 	float *sum;
+	/* In layout->total elements: */
 	uint8_t *mine;	   /* own gradients as sent */
-	uint8_t *expected; /* the averages, by own reckoning, as sent */
+	uint8_t *expected; /* replayed: the averages, by own reckoning, as sent */
 	/* In layout->longest elements: */
-	uint8_t *averaged; /* own shard's */
+	uint8_t *reduced; /* own shard's averages */
 };
 
 static uint64_t shard_bytes(const struct butterfly *b, uint32_t shard)
 {
-	return lh_shard_elements(b->mesh->job->parameters, b->mesh->n, shard) * b->element_bytes;
+	return lh_shard_elements(b->averaged.n, b->mesh->n, shard) * b->element_bytes;
 }
 
-/* bytes x 8 s / bps, in ns. */
-static int64_t host_time_ns(uint64_t bytes, uint64_t bps)
+static uint32_t head_bytes(const struct butterfly *b, uint32_t shard)
 {
-	return bps ? (int64_t)((unsigned __int128)bytes * 8 * (uint64_t)LH_NS_PER_S / bps) : 0;
+	return b->layout.elements[shard] * b->element_bytes;
+}
+
+static uint8_t *at_shard(const struct butterfly *b, uint8_t *bytes, uint32_t shard)
+{
+	return bytes + (size_t)b->layout.at[shard] * b->element_bytes;
 }
 
 static int open_bulk(struct butterfly *b, struct lh_traffic *traffic, struct lh_error *err)
 {
-	lh_cleanup_free struct lh_bulk_config *config = calloc(1, sizeof(*config));
-	uint32_t self = b->mesh->self;
+	uint32_t n = b->mesh->n, self = b->mesh->self;
+	lh_cleanup_free struct lh_bulk_expected *expected =
+		calloc((size_t)n * N_PHASES, sizeof(*expected));
+	struct lh_bulk_config config = {
+		.mesh = b->mesh,
+		.traffic = traffic,
+		.n_phases = N_PHASES,
+		.n_epochs = b->mesh->job->epochs,
+		.expected = expected,
+	};
 
-	if (!config)
+	if (!expected)
 		return lh_fail(err, LH_ESYS, ENOMEM, "open strategy butterfly");
-	config->mesh = b->mesh;
-	config->traffic = traffic;
-	config->n_phases = N_PHASES;
-	config->n_epochs = b->mesh->job->epochs;
-	config->head_bytes_max = b->layout.longest * b->element_bytes;
-	for (uint32_t peer = 0; peer < b->mesh->n; peer++) {
-		config->length[REDUCE_SCATTER][peer] = shard_bytes(b, self);
-		config->head_bytes[REDUCE_SCATTER][peer] =
-			b->layout.elements[self] * b->element_bytes;
-		config->length[ALL_GATHER][peer] = shard_bytes(b, peer);
-		config->head_bytes[ALL_GATHER][peer] = b->layout.elements[peer] * b->element_bytes;
+	for (uint32_t peer = 0; peer < n; peer++) {
+		expected[REDUCE_SCATTER * n + peer] =
+			(struct lh_bulk_expected){shard_bytes(b, self), head_bytes(b, self)};
+		expected[ALL_GATHER * n + peer] =
+			(struct lh_bulk_expected){shard_bytes(b, peer), head_bytes(b, peer)};
 	}
-	return lh_bulk_open(config, &b->bulk, err);
+	return lh_bulk_open(&config, &b->bulk, err);
 }
 
 static void butterfly_close(void *state)
@@ -87,12 +96,27 @@ static void butterfly_close(void *state)
 	free(b->sum);
 	free(b->mine);
 	free(b->expected);
-	free(b->averaged);
+	free(b->reduced);
 	free(b);
 }
 
-static int butterfly_open(struct lh_mesh *mesh, struct lh_traffic *traffic, void **ret_state,
-			  struct lh_error *err)
+static int alloc_buffers(struct butterfly *b, struct lh_error *err)
+{
+	bool is_replayed = !b->averaged.values;
+	uint32_t n = is_replayed ? b->layout.total : b->layout.longest;
+
+	b->values = calloc(n, sizeof(*b->values));
+	b->sum = calloc(n, sizeof(*b->sum));
+	b->mine = calloc(b->layout.total, b->element_bytes);
+	b->expected = is_replayed ? calloc(b->layout.total, b->element_bytes) : NULL;
+	b->reduced = calloc(b->layout.longest, b->element_bytes);
+	if (!b->values || !b->sum || !b->mine || (is_replayed && !b->expected) || !b->reduced)
+		return lh_fail(err, LH_ESYS, ENOMEM, "open strategy butterfly");
+	return 0;
+}
+
+static int butterfly_open(struct lh_mesh *mesh, struct lh_traffic *traffic,
+			  struct lh_averaged averaged, void **ret_state, struct lh_error *err)
 {
 	const struct lh_job *job = mesh->job;
 	struct butterfly *b = calloc(1, sizeof(*b));
@@ -101,19 +125,17 @@ static int butterfly_open(struct lh_mesh *mesh, struct lh_traffic *traffic, void
 	if (!b)
 		return lh_fail(err, LH_ESYS, ENOMEM, "open strategy butterfly");
 	b->mesh = mesh;
+	b->averaged = averaged;
 	b->element_bytes = job->compress->bytes_per_element;
-	lh_sample_layout_init(&b->layout, job->parameters, mesh->n);
-	b->sent_bytes = lh_shard_butterfly_elements(job->parameters, mesh->n, mesh->self) *
-			b->element_bytes;
-	b->host_ns = host_time_ns(b->sent_bytes, job->ranks[mesh->self].averaging_bps);
-	b->values = calloc(b->layout.total, sizeof(*b->values));
-	b->sum = calloc(b->layout.total, sizeof(*b->sum));
-	b->mine = calloc(b->layout.total, b->element_bytes);
-	b->expected = calloc(b->layout.total, b->element_bytes);
-	b->averaged = calloc(b->layout.longest, b->element_bytes);
-	if (!b->values || !b->sum || !b->mine || !b->expected || !b->averaged)
-		rc = lh_fail(err, LH_ESYS, ENOMEM, "open strategy butterfly");
+	if (averaged.values)
+		lh_sample_layout_init_whole(&b->layout, averaged.n, mesh->n);
 	else
+		lh_sample_layout_init(&b->layout, averaged.n, mesh->n);
+	b->sent_bytes =
+		lh_shard_butterfly_elements(averaged.n, mesh->n, mesh->self) * b->element_bytes;
+	b->host_ns = lh_strategy_host_ns(job, mesh->self, b->sent_bytes);
+	rc = alloc_buffers(b, err);
+	if (rc == 0)
 		rc = open_bulk(b, traffic, err);
 	if (rc) {
 		butterfly_close(b);
@@ -157,24 +179,26 @@ static void post_all(struct butterfly *b, enum phase phase, uint32_t epoch, uint
 			.epoch = epoch,
 			.samples = samples,
 			.length = shard_bytes(b, shard),
-			.head_bytes = b->layout.elements[shard] * b->element_bytes,
+			.head_bytes = head_bytes(b, shard),
 		};
-		const uint8_t *head = phase == ALL_GATHER ? b->averaged
-							  : b->mine + (size_t)b->layout.at[shard] *
-									      b->element_bytes;
+		const uint8_t *head =
+			phase == ALL_GATHER ? b->reduced : at_shard(b, b->mine, shard);
 
-		lh_bulk_post(b->bulk, peer, &frame, head);
+		if (frame.length)
+			lh_bulk_post(b->bulk, peer, &frame, head);
 	}
 }
 
-/* Averages the own shard from what all ranks sent, in rank order, into b->averaged. */
+/* Averages the own shard from what all ranks sent, in rank order, into b->reduced. */
 static int reduce(struct butterfly *b, uint32_t epoch, const uint64_t *samples, uint64_t total,
 		  struct lh_error *err)
 {
 	const struct lh_compress_ops *compress = b->mesh->job->compress;
 	uint32_t self = b->mesh->self, n = b->layout.elements[self];
-	const uint8_t *own = b->mine + (size_t)b->layout.at[self] * b->element_bytes;
+	const uint8_t *own = at_shard(b, b->mine, self);
 
+	if (n == 0)
+		return 0;
 	memset(b->sum, 0, n * sizeof(*b->sum));
 	for (uint32_t rank = 0; rank < b->mesh->n; rank++) {
 		struct lh_bulk_received got = {.head = own};
@@ -191,41 +215,20 @@ static int reduce(struct butterfly *b, uint32_t epoch, const uint64_t *samples, 
 		lh_sample_add(b->sum, b->values, n, samples[rank]);
 	}
 	lh_sample_divide(b->sum, n, total);
-	compress->encode(b->sum, n, b->averaged);
+	compress->encode(b->sum, n, b->reduced);
 	return 0;
 }
 
-/* Compares one shard's averages with the own reckoning, bit by bit. */
-static int check_shard(const struct butterfly *b, uint32_t epoch, uint32_t shard,
-		       const uint8_t *got, struct lh_error *err)
-{
-	const struct lh_compress_ops *compress = b->mesh->job->compress;
-	const uint8_t *expected = b->expected + (size_t)b->layout.at[shard] * b->element_bytes;
-
-	for (uint32_t i = 0; i < b->layout.elements[shard]; i++) {
-		size_t at = (size_t)i * b->element_bytes;
-		float is, must;
-
-		if (memcmp(got + at, expected + at, b->element_bytes) == 0)
-			continue;
-		compress->decode(got + at, 1, &is);
-		compress->decode(expected + at, 1, &must);
-		return lh_fail(err, LH_ERUN, 0,
-			       "epoch %" PRIu32 ", shard %" PRIu32 ", element %" PRIu32
-			       ": averaged to %.9g; expected %.9g",
-			       epoch, shard, i, (double)is, (double)must);
-	}
-	return 0;
-}
-
-static int check_all(const struct butterfly *b, uint32_t epoch, uint64_t total,
-		     struct lh_error *err)
+/* Every shard's averages: checked where replayed, else they replace the own numbers. */
+static int take_all(const struct butterfly *b, uint32_t epoch, uint64_t total, struct lh_error *err)
 {
 	int rc = 0;
 
 	for (uint32_t shard = 0; rc == 0 && shard < b->mesh->n; shard++) {
-		const uint8_t *got = b->averaged;
+		const uint8_t *got = b->reduced;
 
+		if (b->layout.elements[shard] == 0)
+			continue;
 		if (shard != b->mesh->self) {
 			struct lh_bulk_received r = lh_bulk_received(b->bulk, ALL_GATHER, shard);
 
@@ -236,9 +239,23 @@ static int check_all(const struct butterfly *b, uint32_t epoch, uint64_t total,
 					       " averaged %" PRIu64 " samples; expected %" PRIu64,
 					       epoch, shard, r.frame.samples, total);
 		}
-		rc = check_shard(b, epoch, shard, got, err);
+		if (b->averaged.values)
+			b->mesh->job->compress->decode(got, b->layout.elements[shard],
+						       b->averaged.values + b->layout.at[shard]);
+		else
+			rc = lh_sample_check(&b->layout, b->mesh->job->compress, epoch, shard, got,
+					     at_shard(b, b->expected, shard), err);
 	}
 	return rc;
+}
+
+/* What this rank sends: its own numbers, or replayed ones and what all must come to. */
+static void encode_own(struct butterfly *b, uint32_t epoch, const uint64_t *samples, uint64_t total)
+{
+	if (b->averaged.values)
+		b->mesh->job->compress->encode(b->averaged.values, b->layout.total, b->mine);
+	else
+		reckon(b, epoch, samples, total);
 }
 
 static int butterfly_average(void *state, uint32_t epoch, const uint64_t *samples,
@@ -254,7 +271,7 @@ static int butterfly_average(void *state, uint32_t epoch, const uint64_t *sample
 		total += samples[rank];
 	assert(total);
 	lh_clock_sleep_until(lh_clock_now_ns() + first_half_ns);
-	reckon(b, epoch, samples, total);
+	encode_own(b, epoch, samples, total);
 	post_all(b, REDUCE_SCATTER, epoch, samples[self]);
 	if ((rc = lh_bulk_wait_received(b->bulk, REDUCE_SCATTER, err)) ||
 	    (rc = reduce(b, epoch, samples, total, err)))
@@ -263,7 +280,7 @@ static int butterfly_average(void *state, uint32_t epoch, const uint64_t *sample
 	lh_clock_sleep_until(lh_clock_now_ns() + b->host_ns - first_half_ns);
 	post_all(b, ALL_GATHER, epoch, total);
 	if ((rc = lh_bulk_wait_received(b->bulk, ALL_GATHER, err)) ||
-	    (rc = lh_bulk_wait_sent(b->bulk, err)) || (rc = check_all(b, epoch, total, err)))
+	    (rc = lh_bulk_wait_sent(b->bulk, err)) || (rc = take_all(b, epoch, total, err)))
 		return rc;
 	lh_bulk_release(b->bulk, ALL_GATHER);
 	lh_bulk_take_bytes(b->bulk, &sent_bytes, &received_bytes);
@@ -274,7 +291,7 @@ static int butterfly_average(void *state, uint32_t epoch, const uint64_t *sample
 		.payload_sent_bytes = sent_bytes,
 		.payload_received_bytes = received_bytes,
 		.group_samples = total,
-		.checked_elements = b->layout.total,
+		.checked_elements = b->averaged.values ? 0 : b->layout.total,
 	};
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "trainer/compress/compress.h"
 #include "trainer/job.h"
 
 /* The slices of all shards, one after another in a "sample" vector. */
@@ -24,6 +25,9 @@ struct lh_sample_layout {
  * at least 64 a slice), and never longer than the shard. */
 void lh_sample_layout_init(struct lh_sample_layout *layout, uint64_t parameters, uint32_t n);
 
+/* Every shard as a whole, where all numbers are real ones; parameters < 2^32. */
+void lh_sample_layout_init_whole(struct lh_sample_layout *layout, uint64_t parameters, uint32_t n);
+
 /* Draws rank's gradients of an epoch: uniform in [-1/64, 1/64), stream
  * "gradient/<rank>/<epoch>". ret_values has layout->total elements. */
 void lh_sample_draw(const struct lh_sample_layout *layout, uint64_t seed, uint32_t rank,
@@ -35,5 +39,11 @@ void lh_sample_add(float *sum, const float *values, uint32_t n, uint64_t weight)
 
 /* sum[i] /= weights' sum. */
 void lh_sample_divide(float *sum, uint32_t n, uint64_t weight);
+
+/* Compares a shard's averages with what they must be, bit by bit; both as on the wire. LH_ERUN with
+ * the first that differs. */
+int lh_sample_check(const struct lh_sample_layout *layout, const struct lh_compress_ops *compress,
+		    uint32_t epoch, uint32_t shard, const uint8_t *got, const uint8_t *expected,
+		    struct lh_error *err);
 
 #endif

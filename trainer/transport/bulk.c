@@ -33,7 +33,7 @@ struct transfer {
 struct slot {
 	bool is_full;
 	struct lh_frame frame;
-	uint8_t *head; /* head_bytes_max, in lane->heads */
+	uint8_t *head; /* in lane->heads */
 };
 
 /* One peer. */
@@ -45,24 +45,27 @@ struct lane {
 	pthread_t sender;
 	pthread_t receiver;
 	pthread_cond_t posted;
-	struct transfer queue[LH_BULK_PHASES_MAX];
-	uint32_t n_posted; /* since the start; n_sent follows */
+	struct transfer *queue; /* n_phases long */
+	uint32_t n_posted;	/* since the start; n_sent follows */
 	uint32_t n_sent;
-	struct slot slots[LH_BULK_PHASES_MAX];
-	uint8_t *heads;
+	uint64_t n_to_come; /* transfers, until the end of all epochs */
+	struct slot *slots; /* one a phase */
+	uint8_t *heads;	    /* of all phases, one after another */
 };
 
 struct lh_bulk {
 	struct lh_bulk_config config;
+	struct lh_bulk_expected *expected;
+	uint32_t *n_expected; /* by phase: transfers from all peers */
 	int filler_fd;
 	int failure_fd;
 	pthread_mutex_t mutex;	/* guards all below and the lanes' queues and slots */
 	pthread_cond_t changed; /* a phase is complete, all is sent, or a thread failed */
 	pthread_cond_t released;
 	bool is_ending;
-	uint32_t n_full[LH_BULK_PHASES_MAX];
+	uint32_t *n_full; /* by phase */
 	uint32_t n_unsent;
-	uint32_t n_receivers_done;
+	uint32_t n_lanes_done; /* from which nothing more is to come */
 	uint64_t sent_bytes;
 	uint64_t received_bytes;
 	struct lh_error failure; /* the first */
@@ -161,7 +164,7 @@ static bool next_transfer(struct lane *lane, struct transfer *ret_transfer)
 		pthread_cond_wait(&lane->posted, &bulk->mutex);
 	has_any = lane->n_sent != lane->n_posted && !bulk->is_ending;
 	if (has_any)
-		*ret_transfer = lane->queue[lane->n_sent % LH_BULK_PHASES_MAX];
+		*ret_transfer = lane->queue[lane->n_sent % bulk->config.n_phases];
 	pthread_mutex_unlock(&bulk->mutex);
 	return has_any;
 }
@@ -189,10 +192,17 @@ static void *sender_main(void *arg)
 	return NULL;
 }
 
+static const struct lh_bulk_expected *expected_of(const struct lane *lane, uint32_t phase)
+{
+	const struct lh_bulk *bulk = lane->bulk;
+
+	return &bulk->expected[phase * bulk->config.mesh->n + lane->peer];
+}
+
 static int check_frame(const struct lane *lane, const struct lh_frame *frame, uint32_t epoch,
 		       uint32_t phase, struct lh_error *err)
 {
-	const struct lh_bulk_config *config = &lane->bulk->config;
+	const struct lh_bulk_expected *expected = expected_of(lane, phase);
 
 	if (frame->type != LH_FRAME_DATA || frame->rank != lane->peer)
 		return lh_fail(err, LH_ERUN, 0, "expected a data frame from there");
@@ -201,13 +211,12 @@ static int check_frame(const struct lane *lane, const struct lh_frame *frame, ui
 			       "a transfer of epoch %" PRIu32 ", phase %u; expected epoch %" PRIu32
 			       ", phase %" PRIu32,
 			       frame->epoch, frame->part, epoch, phase);
-	if (frame->length != config->length[phase][lane->peer] ||
-	    frame->head_bytes != config->head_bytes[phase][lane->peer])
+	if (frame->length != expected->length || frame->head_bytes != expected->head_bytes)
 		return lh_fail(err, LH_ERUN, 0,
 			       "a transfer of %" PRIu64 " bytes, %" PRIu32
 			       " of them numbers; expected %" PRIu64 " and %" PRIu32,
-			       frame->length, frame->head_bytes, config->length[phase][lane->peer],
-			       config->head_bytes[phase][lane->peer]);
+			       frame->length, frame->head_bytes, expected->length,
+			       expected->head_bytes);
 	return 0;
 }
 
@@ -245,6 +254,28 @@ static int receive_transfer(struct lane *lane, uint32_t epoch, uint32_t phase, s
 	return lh_tcp_discard(fd, frame.length - frame.head_bytes, err);
 }
 
+static bool receive_phase(struct lane *lane, uint32_t epoch, uint32_t phase)
+{
+	struct lh_bulk *bulk = lane->bulk;
+	struct lh_error why = {0};
+
+	if (expected_of(lane, phase)->length == 0)
+		return true;
+	if (receive_transfer(lane, epoch, phase, &why)) {
+		lane_fail(lane, &why, "receiving from");
+		return false;
+	}
+	pthread_mutex_lock(&bulk->mutex);
+	lane->slots[phase].is_full = true;
+	bulk->received_bytes += lane->slots[phase].frame.length;
+	if (++bulk->n_full[phase] == bulk->n_expected[phase])
+		pthread_cond_signal(&bulk->changed);
+	if (--lane->n_to_come == 0)
+		bulk->n_lanes_done++;
+	pthread_mutex_unlock(&bulk->mutex);
+	return true;
+}
+
 static void *receiver_main(void *arg)
 {
 	struct lane *lane = arg;
@@ -252,37 +283,42 @@ static void *receiver_main(void *arg)
 	uint32_t n_phases = bulk->config.n_phases;
 	uint64_t n_transfers = (uint64_t)n_phases * bulk->config.n_epochs;
 
-	for (uint64_t i = 0; i < n_transfers; i++) {
-		uint32_t phase = (uint32_t)(i % n_phases);
-		struct lh_error why = {0};
-
-		if (receive_transfer(lane, (uint32_t)(i / n_phases), phase, &why)) {
-			lane_fail(lane, &why, "receiving from");
-			return NULL;
-		}
-		pthread_mutex_lock(&bulk->mutex);
-		lane->slots[phase].is_full = true;
-		bulk->received_bytes += lane->slots[phase].frame.length;
-		if (++bulk->n_full[phase] == bulk->config.mesh->n - 1)
-			pthread_cond_signal(&bulk->changed);
-		if (i + 1 == n_transfers)
-			bulk->n_receivers_done++;
-		pthread_mutex_unlock(&bulk->mutex);
-	}
+	for (uint64_t i = 0; i < n_transfers; i++)
+		if (!receive_phase(lane, (uint32_t)(i / n_phases), (uint32_t)(i % n_phases)))
+			break;
 	return NULL;
+}
+
+/* Room for everything that may wait in a lane. */
+static int lane_alloc(struct lane *lane, struct lh_error *err)
+{
+	uint32_t n_phases = lane->bulk->config.n_phases;
+	size_t bytes = 1;
+
+	for (uint32_t phase = 0; phase < n_phases; phase++)
+		bytes += expected_of(lane, phase)->head_bytes;
+	lane->heads = malloc(bytes);
+	lane->queue = calloc(n_phases, sizeof(*lane->queue));
+	lane->slots = calloc(n_phases, sizeof(*lane->slots));
+	if (!lane->heads || !lane->queue || !lane->slots)
+		return lh_fail(err, LH_ESYS, ENOMEM, "start a lane");
+	bytes = 0;
+	for (uint32_t phase = 0; phase < n_phases; phase++) {
+		lane->slots[phase].head = lane->heads + bytes;
+		bytes += expected_of(lane, phase)->head_bytes;
+	}
+	return 0;
 }
 
 static int lane_start(struct lh_bulk *bulk, uint32_t peer, const pthread_attr_t *attr,
 		      struct lh_error *err)
 {
 	struct lane *lane = &bulk->lanes[peer];
+	int rc = lane_alloc(lane, err);
 	int sys;
 
-	lane->heads = calloc(LH_BULK_PHASES_MAX, bulk->config.head_bytes_max + 1u);
-	if (!lane->heads)
-		return lh_fail(err, LH_ESYS, ENOMEM, "start a lane");
-	for (uint32_t phase = 0; phase < LH_BULK_PHASES_MAX; phase++)
-		lane->slots[phase].head = lane->heads + (size_t)phase * bulk->config.head_bytes_max;
+	if (rc)
+		return rc;
 	sys = pthread_create(&lane->receiver, attr, receiver_main, lane);
 	lane->has_receiver = sys == 0;
 	if (sys == 0) {
@@ -308,13 +344,40 @@ static int lanes_start(struct lh_bulk *bulk, struct lh_error *err)
 	return rc;
 }
 
+/* Copies what is expected, and counts it. */
+static int expect(struct lh_bulk *bulk, struct lh_error *err)
+{
+	uint32_t n = bulk->config.mesh->n, n_phases = bulk->config.n_phases;
+	size_t bytes = (size_t)n * n_phases * sizeof(*bulk->expected);
+
+	bulk->expected = malloc(bytes);
+	bulk->n_expected = calloc(n_phases, sizeof(*bulk->n_expected));
+	bulk->n_full = calloc(n_phases, sizeof(*bulk->n_full));
+	if (!bulk->expected || !bulk->n_expected || !bulk->n_full)
+		return lh_fail(err, LH_ESYS, ENOMEM, "open bulk transfers");
+	memcpy(bulk->expected, bulk->config.expected, bytes);
+	bulk->config.expected = NULL;
+	for (uint32_t i = 0; i < n * n_phases; i++) {
+		if (i % n == bulk->config.mesh->self)
+			bulk->expected[i] = (struct lh_bulk_expected){0};
+		if (bulk->expected[i].length) {
+			bulk->n_expected[i / n]++;
+			bulk->lanes[i % n].n_to_come += bulk->config.n_epochs;
+		}
+	}
+	for (uint32_t peer = 0; peer < n; peer++)
+		if (peer != bulk->config.mesh->self && bulk->lanes[peer].n_to_come == 0)
+			bulk->n_lanes_done++;
+	return 0;
+}
+
 int lh_bulk_open(const struct lh_bulk_config *config, struct lh_bulk **ret_bulk,
 		 struct lh_error *err)
 {
 	struct lh_bulk *bulk = calloc(1, sizeof(*bulk));
 	int rc;
 
-	assert(config->n_phases >= 1 && config->n_phases <= LH_BULK_PHASES_MAX);
+	assert(config->n_phases >= 1);
 	if (!bulk)
 		return lh_fail(err, LH_ESYS, ENOMEM, "open bulk transfers");
 	bulk->config = *config;
@@ -331,6 +394,8 @@ int lh_bulk_open(const struct lh_bulk_config *config, struct lh_bulk **ret_bulk,
 	if (bulk->failure_fd < 0)
 		rc = lh_fail(err, LH_ESYS, errno, "eventfd");
 	else
+		rc = expect(bulk, err);
+	if (rc == 0)
 		rc = make_filler(config->mesh->job->seed, &bulk->filler_fd, err);
 	if (rc == 0)
 		rc = lanes_start(bulk, err);
@@ -349,8 +414,8 @@ void lh_bulk_post(struct lh_bulk *bulk, uint32_t peer, const struct lh_frame *fr
 
 	assert(frame->head_bytes <= frame->length);
 	pthread_mutex_lock(&bulk->mutex);
-	assert(lane->n_posted - lane->n_sent < LH_BULK_PHASES_MAX);
-	lane->queue[lane->n_posted % LH_BULK_PHASES_MAX] =
+	assert(lane->n_posted - lane->n_sent < bulk->config.n_phases);
+	lane->queue[lane->n_posted % bulk->config.n_phases] =
 		(struct transfer){.frame = *frame, .head = head};
 	lane->n_posted++;
 	bulk->n_unsent++;
@@ -375,7 +440,7 @@ static int wait_until(struct lh_bulk *bulk, const uint32_t *n, uint32_t goal, st
 int lh_bulk_wait_received(struct lh_bulk *bulk, uint32_t phase, struct lh_error *err)
 {
 	pthread_mutex_lock(&bulk->mutex);
-	return wait_until(bulk, &bulk->n_full[phase], bulk->config.mesh->n - 1, err);
+	return wait_until(bulk, &bulk->n_full[phase], bulk->n_expected[phase], err);
 }
 
 int lh_bulk_wait_sent(struct lh_bulk *bulk, struct lh_error *err)
@@ -395,7 +460,8 @@ void lh_bulk_release(struct lh_bulk *bulk, uint32_t phase)
 {
 	pthread_mutex_lock(&bulk->mutex);
 	for (uint32_t peer = 0; peer < bulk->config.mesh->n; peer++)
-		bulk->lanes[peer].slots[phase].is_full = false;
+		if (peer != bulk->config.mesh->self)
+			bulk->lanes[peer].slots[phase].is_full = false;
 	bulk->n_full[phase] = 0;
 	pthread_cond_broadcast(&bulk->released);
 	pthread_mutex_unlock(&bulk->mutex);
@@ -434,7 +500,7 @@ static void end_threads(struct lh_bulk *bulk)
 
 	pthread_mutex_lock(&bulk->mutex);
 	bulk->is_ending = true;
-	has_live_ones = bulk->n_receivers_done < bulk->config.mesh->n - 1 || bulk->n_unsent;
+	has_live_ones = bulk->n_lanes_done < bulk->config.mesh->n - 1 || bulk->n_unsent;
 	for (uint32_t peer = 0; peer < bulk->config.mesh->n; peer++)
 		pthread_cond_signal(&bulk->lanes[peer].posted);
 	pthread_cond_broadcast(&bulk->released);
@@ -457,6 +523,8 @@ void lh_bulk_close(struct lh_bulk *bulk)
 	for (uint32_t peer = 0; peer < bulk->config.mesh->n; peer++) {
 		pthread_cond_destroy(&bulk->lanes[peer].posted);
 		free(bulk->lanes[peer].heads);
+		free(bulk->lanes[peer].queue);
+		free(bulk->lanes[peer].slots);
 	}
 	pthread_cond_destroy(&bulk->changed);
 	pthread_cond_destroy(&bulk->released);
@@ -465,5 +533,8 @@ void lh_bulk_close(struct lh_bulk *bulk)
 		close(bulk->filler_fd);
 	if (bulk->failure_fd >= 0)
 		close(bulk->failure_fd);
+	free(bulk->expected);
+	free(bulk->n_expected);
+	free(bulk->n_full);
 	free(bulk);
 }

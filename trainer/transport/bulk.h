@@ -5,8 +5,9 @@
  * real numbers, and filler up to the length; filler leaves by sendfile from a file in memory
  * and is dropped by the receiver's kernel, so neither side copies it.
  *
- * A strategy's epoch has a fixed number of phases; in each, every peer sends one transfer to
- * every other. Receivers take what comes at any time, also before this rank is as far.
+ * A strategy's epoch has a fixed number of phases; in each, a peer sends this rank one transfer
+ * or none, the same in every epoch. Receivers take what comes at any time, also before this
+ * rank is as far.
  */
 #ifndef LH_TRAINER_BULK_H
 #define LH_TRAINER_BULK_H
@@ -18,19 +19,22 @@
 #include "trainer/transport/frame.h"
 #include "trainer/transport/mesh.h"
 
-enum { LH_BULK_PHASES_MAX = 2 };
-
 struct lh_bulk;
+
+/* A transfer that is to come. length 0: none comes. */
+struct lh_bulk_expected {
+	uint64_t length; /* payload bytes */
+	uint32_t head_bytes;
+};
 
 struct lh_bulk_config {
 	struct lh_mesh *mesh;	    /* borrowed */
 	struct lh_traffic *traffic; /* borrowed */
 	uint32_t n_phases;
 	uint32_t n_epochs;
-	uint32_t head_bytes_max;
-	/* What peer's transfer in that phase to this rank must be: payload and head bytes. */
-	uint64_t length[LH_BULK_PHASES_MAX][LH_JOB_RANKS_MAX];
-	uint32_t head_bytes[LH_BULK_PHASES_MAX][LH_JOB_RANKS_MAX];
+	/* What peer's transfer in that phase to this rank must be: [phase x ranks + peer]; copied.
+	 */
+	const struct lh_bulk_expected *expected;
 };
 
 /* What a peer sent in one phase. */
@@ -44,11 +48,11 @@ int lh_bulk_open(const struct lh_bulk_config *config, struct lh_bulk **ret_bulk,
 		 struct lh_error *err);
 
 /* Hands a transfer to peer's sender thread and returns at once. head (head_bytes of it)
- * must stay until lh_bulk_wait_sent. At most one per phase between two waits. */
+ * must stay until lh_bulk_wait_sent. At most one per phase and peer between two waits. */
 void lh_bulk_post(struct lh_bulk *bulk, uint32_t peer, const struct lh_frame *frame,
 		  const void *head);
 
-/* Waits until every peer's transfer of the phase has come. LH_ERUN or LH_ESYS where a
+/* Waits until every transfer that is expected in the phase has come. LH_ERUN or LH_ESYS where a
  * connection failed; the message names the peer. */
 int lh_bulk_wait_received(struct lh_bulk *bulk, uint32_t phase, struct lh_error *err);
 

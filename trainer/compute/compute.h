@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Computing: what a rank does between two averagings, and with what comes of them. `replay` lets
+ * measured times pass; `train` (in the program longhaul-learner) really computes. One file
+ * each; a program lists those that it has.
+ */
+#ifndef LH_TRAINER_COMPUTE_H
+#define LH_TRAINER_COMPUTE_H
+
+#include <stdint.h>
+
+#include "core/error.h"
+#include "trainer/events.h"
+#include "trainer/job.h"
+#include "trainer/strategy/strategy.h"
+
+struct lh_compute_ops {
+	const char *name; /* the job's mode */
+	const char *doc;  /* one line */
+	/* The job is borrowed until close. */
+	int (*open)(const struct lh_job *job, uint32_t rank, void **ret_state,
+		    struct lh_error *err);
+	/* What the strategy averages; it stays where it is. */
+	struct lh_averaged (*averaged)(void *state);
+	/* Computes one micro-batch; *ret_ns, at least 1, is how long it takes by the rank's
+	 * profile. */
+	int (*micro_batch)(void *state, int64_t *ret_ns, struct lh_error *err);
+	/* Before an averaging: what is averaged becomes the mean over own samples, which are done.
+	 */
+	int (*begin_average)(void *state, uint64_t samples, struct lh_error *err);
+	/* The optimizer's step with what was averaged (alone: with own gradients). */
+	int (*apply)(void *state, struct lh_error *err);
+	/* After the averaging of an epoch: writes what has been learnt. */
+	int (*end_epoch)(void *state, uint32_t epoch, struct lh_events *events,
+			 struct lh_error *err);
+	/* Before `end`, all steps done. */
+	int (*finish)(void *state, struct lh_events *events, struct lh_error *err);
+	void (*close)(void *state); /* NULL is fine */
+};
+
+extern const struct lh_compute_ops lh_compute_replay;
+
+#endif
