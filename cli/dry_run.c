@@ -76,7 +76,7 @@ static void print_nodes(const struct lh_plan *plan)
 		printf(" %6lld %10.1f %14s %9s\n", (long long)node->micro_batch,
 		       node->profile->samples_per_s,
 		       show(LH_UNIT_RATE, node->host->averaging_bps, averaging),
-		       show(LH_UNIT_DURATION, node->host->accumulate_ns, accumulate));
+		       show(LH_UNIT_DURATION, node->accumulate_ns, accumulate));
 	}
 }
 

@@ -18,9 +18,9 @@ static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 			 "port", TRAINER_PORT, "micro_batch", (json_int_t)node->micro_batch,
 			 "samples_per_s", node->profile->samples_per_s, "variation_ratio",
 			 node->profile->variation_ratio, "accumulate_ns",
-			 (json_int_t)node->host->accumulate_ns, "averaging_bps",
+			 (json_int_t)node->accumulate_ns, "averaging_bps",
 			 (json_int_t)node->host->averaging_bps, "apply_ns",
-			 (json_int_t)node->host->apply_ns);
+			 (json_int_t)node->apply_ns);
 }
 
 int64_t lh_start_timeout_ns(const struct lh_plan *plan)

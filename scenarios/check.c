@@ -204,6 +204,22 @@ static const struct lh_host_cost *host_cost_find(const struct lh_machine *m, con
 	return fallback;
 }
 
+/* A node whose speed the workload says. */
+static bool resolve_with_speed(struct lh_scenario *sc, const struct lh_node_spec *spec,
+			       const char *path, struct lh_node *ret, struct lh_diag *diag)
+{
+	ret->profile = &sc->workload.speed;
+	ret->micro_batch = sc->workload.micro_batch;
+	if (!ret->machine)
+		return false;
+	ret->host = host_cost_find(ret->machine, sc->workload.model);
+	if (!ret->host)
+		lh_diag_add(diag, spec->pos, path,
+			    "machine '%s' has no host costs for model '%s' and no `default`",
+			    spec->machine, sc->workload.model);
+	return ret->host != NULL;
+}
+
 /* Fills what a node of this kind is made of; false, with messages, where something lacks. */
 static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_node *ret,
 			      struct lh_diag *diag)
@@ -222,6 +238,8 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 			    spec->machine);
 	if (lh_scenario_has_command(sc))
 		return ret->machine && site >= 0;
+	if (sc->workload.speed.samples_per_s > 0)
+		return resolve_with_speed(sc, spec, path, ret, diag) && site >= 0;
 	if (ret->machine && !ret->machine->gpu)
 		lh_diag_add(diag, spec->pos, path, "machine '%s' has no GPU, so no speed",
 			    spec->machine);
@@ -249,6 +267,8 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 			    spec->machine, model);
 	if (!ret->profile || !ret->host || site < 0)
 		return false;
+	ret->accumulate_ns = ret->host->accumulate_ns;
+	ret->apply_ns = ret->host->apply_ns;
 	ret->micro_batch =
 		sc->workload.micro_batch > 0 ? sc->workload.micro_batch : ret->profile->micro_batch;
 	return true;
@@ -511,6 +531,7 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	check_run(sc, diag);
 	check_command(sc, diag);
 	lh_progress_check(sc, diag);
+	lh_train_check(sc, diag);
 	resolve_model(sc, diag);
 	if (check_network(sc, diag))
 		check_connected(sc, count, diag);

@@ -25,6 +25,9 @@ void lh_index_paths(struct lh_network *network, struct lh_diag *diag);
  */
 void lh_timeline_check(struct lh_scenario *scenario, const int64_t *count, struct lh_diag *diag);
 
+/* A workload that trains, or says how fast its nodes compute. */
+void lh_train_check(const struct lh_scenario *scenario, struct lh_diag *diag);
+
 /* Complains that name, at pos, is no site; not where the network could not be read. */
 void lh_say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
 			 const char *key_path, struct lh_diag *diag);

@@ -195,10 +195,11 @@ static int read_tree(const char *file, const char *catalog_dir, struct lh_yaml *
 		       file, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Makes the folder that a command runs in absolute: it is meant from where it is written. */
-static int resolve_folder(struct lh_yaml *workload, struct lh_error *err)
+/* Makes the path that a workload names under key absolute: it is meant from where it is written. */
+static int resolve_path(struct lh_yaml *map, const char *key, const char *key_path,
+			struct lh_error *err)
 {
-	const struct lh_yaml *written = lh_yaml_get(workload, "folder");
+	const struct lh_yaml *written = lh_yaml_get(map, key);
 	lh_cleanup_free char *beside = NULL;
 	lh_cleanup_free char *path = NULL;
 	lh_cleanup_free char *real = NULL;
@@ -209,12 +210,22 @@ static int resolve_folder(struct lh_yaml *workload, struct lh_error *err)
 	path = beside ? lh_path_join(beside, written->text) : NULL;
 	real = path ? realpath(path, NULL) : NULL;
 	if (path && !real)
-		return lh_fail(err, LH_EINPUT, errno, "%s:%d:%d: workload.folder: %s",
+		return lh_fail(err, LH_EINPUT, errno, "%s:%d:%d: %s: %s",
 			       written->pos.file ? written->pos.file : "", written->pos.line,
-			       written->pos.col, path);
-	if (!real || lh_yaml_set(workload, "folder", lh_yaml_scalar(real, written->pos)) < 0)
-		return lh_fail(err, LH_ESYS, ENOMEM, "find the command's folder");
+			       written->pos.col, key_path, path);
+	if (!real || lh_yaml_set(map, key, lh_yaml_scalar(real, written->pos)) < 0)
+		return lh_fail(err, LH_ESYS, ENOMEM, "find %s", key_path);
 	return 0;
+}
+
+static int resolve_paths(struct lh_yaml *workload, struct lh_error *err)
+{
+	struct lh_yaml *data = lh_yaml_get(lh_yaml_get(workload, "train"), "data");
+	int r = resolve_path(workload, "folder", "workload.folder", err);
+
+	if (r == 0)
+		r = resolve_path(data, "path", "workload.train.data.path", err);
+	return r ? r : resolve_path(data, "vocabulary", "workload.train.data.vocabulary", err);
 }
 
 /* Puts changes and files into a tree and makes it a scenario. Takes the tree over. */
@@ -233,7 +244,7 @@ static int complete(struct lh_yaml *tree, const char *file, const struct lh_scen
 		overrides_apply(tree, source->overrides, n, done, true, diag);
 		lh_catalog_inline(&catalog, tree, diag);
 		overrides_apply(tree, source->overrides, n, done, false, diag);
-		r = resolve_folder(lh_yaml_get(tree, "workload"), err);
+		r = resolve_paths(lh_yaml_get(tree, "workload"), err);
 	}
 	if (r < 0) {
 		lh_yaml_free(tree);

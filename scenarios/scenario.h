@@ -25,7 +25,7 @@ enum {
 enum lh_segments { LH_SEGMENTS_MTU, LH_SEGMENTS_COARSE };
 enum lh_probe { LH_PROBE_SHORT, LH_PROBE_FULL, LH_PROBE_NONE };
 enum lh_vm_pricing { LH_VM_SPOT, LH_VM_ON_DEMAND };
-enum lh_mode { LH_MODE_REPLAY };
+enum lh_mode { LH_MODE_REPLAY, LH_MODE_TRAIN };
 
 enum lh_continent {
 	LH_AFRICA,
@@ -335,9 +335,43 @@ struct lh_progress_spec {
 	int64_t warm_up; /* epochs at the begin that do not count; -1: none */
 };
 
+/* Values that are -1 or NULL here are the engine's defaults. */
+struct lh_train_data {
+	char *kind; /* NULL: there is no training section */
+	char *path; /* absolute, as vocabulary */
+	char *vocabulary;
+	int64_t samples; /* -1: all */
+	double skew;	 /* -1: none */
+	bool augment;
+};
+
+struct lh_train_optimizer {
+	char *kind;
+	double lr, momentum, beta1, beta2, eps, weight_decay, trust, clip_norm;
+	bool nesterov;
+};
+
+struct lh_train_schedule {
+	char *kind; /* NULL: constant */
+	int64_t warm_up;
+	double final_ratio;
+	double power;
+};
+
+struct lh_train_spec {
+	struct lh_yaml *settings; /* borrowed from the tree; NULL: none */
+	struct lh_train_data data;
+	struct lh_train_optimizer optimizer;
+	struct lh_train_schedule schedule;
+	int64_t evaluate; /* epochs */
+	bool is_portable;
+};
+
 struct lh_workload {
 	char *model;
 	int mode; /* enum lh_mode */
+	struct lh_train_spec train;
+	struct lh_profile_entry speed; /* samples_per_s 0: by the machines' profiles */
 	int64_t target_batch;
 	int64_t micro_batch; /* -1: the profile's */
 	struct lh_strategy_spec strategy;
@@ -404,6 +438,8 @@ struct lh_node {
 	const struct lh_profile_entry *profile; /* NULL, as the next, with a command */
 	const struct lh_host_cost *host;
 	int64_t micro_batch;
+	int64_t accumulate_ns; /* of the host, per micro-batch; 0 where the workload says the speed */
+	int64_t apply_ns;      /* the same for the optimizer's step */
 };
 
 struct lh_scenario {

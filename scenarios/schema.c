@@ -44,7 +44,24 @@ static const struct lh_section strategy_section = {
 	NULL, LH_NO_OFFSET, strategy_fields,
 };
 
-static const struct lh_choice modes[] = {{"replay", LH_MODE_REPLAY}, {NULL, 0}};
+static const struct lh_choice modes[] = {
+	{"replay", LH_MODE_REPLAY}, {"train", LH_MODE_TRAIN}, {NULL, 0},
+};
+
+static const struct lh_field speed_fields[] = {
+	{.key = "samples_per_s", .type = LH_FIELD_NUMBER, .flags = REQUIRED,
+	 AT(struct lh_profile_entry, samples_per_s),
+	 .doc = "wall-clock speed of one node alone, the host's part in it"},
+	{.key = "variation", .type = LH_FIELD_RATIO,
+	 AT(struct lh_profile_entry, variation_ratio), .fallback = "1 %",
+	 .doc = "relative standard deviation of a micro-batch's time, at most 33 %"},
+	END,
+};
+
+static const struct lh_section speed_section = {
+	"a speed", "How fast every node computes.", sizeof(struct lh_profile_entry), LH_NO_OFFSET,
+	NULL, LH_NO_OFFSET, speed_fields,
+};
 
 /* A test holds this list and the trainer's table of compressors together. */
 static const struct lh_choice compressors[] = {{"fp16", 0}, {"none", 0}, {NULL, 0}};
@@ -54,7 +71,13 @@ static const struct lh_field workload_fields[] = {
 	 AT(struct lh_workload, model), .doc = "what is trained: a model of the catalog"},
 	{.key = "mode", .type = LH_FIELD_CHOICE, AT(struct lh_workload, mode),
 	 .fallback = "replay", .choices = modes,
-	 .doc = "replay: measured compute times and the model's true bytes"},
+	 .doc = "replay: measured compute times and the model's true bytes; train: the same, and the "
+		"model really learns"},
+	{.key = "train", .type = LH_FIELD_SECTION, AT(struct lh_workload, train),
+	 .section = &lh_train_section, .doc = "of mode train: what is learnt, from what, and how"},
+	{.key = "compute", .type = LH_FIELD_SECTION, AT(struct lh_workload, speed),
+	 .section = &speed_section,
+	 .doc = "how fast every node computes, in place of profiles; needs micro_batch"},
 	{.key = "target_batch", .type = LH_FIELD_INTEGER, .flags = REQUIRED,
 	 AT(struct lh_workload, target_batch), .min = 1, .max = 1000000000,
 	 .doc = "samples that all ranks accumulate before they average"},

@@ -22,4 +22,6 @@
 #define DELAY_MAX 3600000000000 /* 1 h */
 /* clang-format on */
 
+extern const struct lh_section lh_train_section; /* struct lh_train_spec */
+
 #endif

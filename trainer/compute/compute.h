@@ -39,5 +39,6 @@ struct lh_compute_ops {
 };
 
 extern const struct lh_compute_ops lh_compute_replay;
+extern const struct lh_compute_ops lh_compute_train; /* in longhaul-learner */
 
 #endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a workload that trains is whole. Names and sizes that only the engine knows are checked
+ * where it is: see cli/training.h.
+ */
+#include <string.h>
+
+#include "core/yaml.h"
+#include "scenarios/check_internal.h"
+
+static const double VARIATION_MAX = 0.33;
+static const double SPEED_MIN = 1e-3, SPEED_MAX = 1e8; /* samples/s */
+
+static void check_speed(const struct lh_workload *w, const struct lh_yaml *written,
+			struct lh_diag *diag)
+{
+	if (!(w->speed.samples_per_s >= SPEED_MIN && w->speed.samples_per_s <= SPEED_MAX))
+		lh_diag_add(diag, written->pos, "workload.compute.samples_per_s",
+			    "%g; expected %g to %g", w->speed.samples_per_s, SPEED_MIN, SPEED_MAX);
+	if (w->speed.variation_ratio > VARIATION_MAX)
+		lh_diag_add(diag, written->pos, "workload.compute.variation",
+			    "more than %.0f %%: a micro-batch could take no time",
+			    100 * VARIATION_MAX);
+	if (w->micro_batch < 1)
+		lh_diag_add(diag, written->pos, "workload.micro_batch",
+			    "missing; with `compute` no profile says how many samples are a "
+			    "micro-batch");
+}
+
+static void check_data(const struct lh_train_data *data, const struct lh_yaml *written,
+		       struct lh_diag *diag)
+{
+	const struct lh_yaml *skew = lh_yaml_get(written, "skew");
+	bool is_synthetic = strncmp(data->kind, "synthetic-", 10) == 0;
+
+	if (is_synthetic && data->path)
+		lh_diag_add(diag, lh_yaml_get(written, "path")->pos, "workload.train.data.path",
+			    "%s data are made, not read", data->kind);
+	if (!is_synthetic && !data->path)
+		lh_diag_add(diag, written->pos, "workload.train.data.path",
+			    "missing; where the %s data are", data->kind);
+	if (skew && !(data->skew > 0))
+		lh_diag_add(diag, skew->pos, "workload.train.data.skew",
+			    "%g; expected more than 0, such as 0.5", data->skew);
+}
+
+void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)
+{
+	const struct lh_workload *w = &sc->workload;
+	const struct lh_yaml *workload = lh_yaml_get(sc->tree, "workload");
+	const struct lh_yaml *train = lh_yaml_get(workload, "train");
+	const struct lh_yaml *speed = lh_yaml_get(workload, "compute");
+
+	if (lh_scenario_has_command(sc) || !workload)
+		return;
+	if (speed && speed->kind == LH_YAML_MAPPING)
+		check_speed(w, speed, diag);
+	if (w->mode == LH_MODE_TRAIN && !train)
+		lh_diag_add(diag, workload->pos, "workload.train",
+			    "missing; mode train needs `data` and `optimizer` there");
+	if (w->mode != LH_MODE_TRAIN && train)
+		lh_diag_add(diag, train->pos, "workload.train",
+			    "stands beside mode replay, which learns nothing; expected mode: train");
+	if (train && w->train.data.kind)
+		check_data(&w->train.data, lh_yaml_get(train, "data"), diag);
+}

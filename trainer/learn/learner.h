@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A model that learns: its graph on a device, its data, its optimizer. Micro-batches add up
+ * gradients; a step uses them, or others in their place. Whoever calls decides when, so that one
+ * rank of many and a training alone are the same code.
+ */
+#ifndef LH_TRAINER_LEARNER_H
+#define LH_TRAINER_LEARNER_H
+
+#include <jansson.h>
+
+#include "core/error.h"
+#include "trainer/learn/spec.h"
+
+struct lh_learner;
+
+/* Which part of a training this is. */
+struct lh_learner_place {
+	uint64_t seed;
+	uint32_t micro_batch; /* samples */
+	uint32_t rank;
+	uint32_t n_ranks;
+	uint32_t n_sites;
+	const uint32_t *ranks_of_sites; /* ranks by site, which are numbered site by site */
+	bool evaluates;			/* opens the test data, too */
+	bool takes_gradients;		/* steps use gradients from the host */
+};
+
+/* What a number of samples have shown. */
+struct lh_score {
+	double loss;	      /* mean over counted targets, in nats */
+	double accuracy;      /* share of counted targets that were foretold */
+	double n_counted;     /* targets */
+	uint64_t n_samples;
+};
+
+/* Bytes on the device; see README, "What training needs". */
+struct lh_learner_memory {
+	struct lh_graph_memory graph;
+	uint64_t optimizer_bytes;
+};
+
+/* Opens data and device, builds the model and draws its parameters from the seed. *ret_learner
+ * belongs to the caller. LH_EINPUT, LH_EENV, LH_ESYS. */
+int lh_learner_open(const struct lh_learn_spec *spec, const struct lh_learner_place *place,
+		    struct lh_learner **ret_learner, struct lh_error *err);
+
+void lh_learner_close(struct lh_learner *learner); /* NULL is fine */
+
+/* The next micro-batch, forward and backward: adds the gradient of its mean loss. */
+int lh_learner_accumulate(struct lh_learner *learner, struct lh_error *err);
+
+/* The micro-batches since the last take or step. */
+uint32_t lh_learner_n_accumulated(const struct lh_learner *learner);
+
+/* Copies the mean gradient of the accumulated micro-batches to n_parameters floats on the host, and
+ * zeroes it. */
+int lh_learner_take_gradients(struct lh_learner *learner, float *ret_gradients,
+			      struct lh_error *err);
+
+/* The optimizer's step with gradients from the host. lr: the highest, times `ratio` of the schedule
+ * at the steps done so far. */
+int lh_learner_step_with(struct lh_learner *learner, const float *gradients, struct lh_error *err);
+
+/* The same with the accumulated gradients, which are zeroed. */
+int lh_learner_step(struct lh_learner *learner, struct lh_error *err);
+
+/* What the training samples since the last call have shown. */
+void lh_learner_take_score(struct lh_learner *learner, struct lh_score *ret_score);
+
+/* All of the test data. */
+int lh_learner_evaluate(struct lh_learner *learner, struct lh_score *ret_score,
+			struct lh_error *err);
+
+int64_t lh_learner_n_parameters(const struct lh_learner *learner);
+uint64_t lh_learner_steps(const struct lh_learner *learner);
+uint64_t lh_learner_epoch_samples(const struct lh_learner *learner); /* of the training data, all ranks */
+double lh_learner_lr(const struct lh_learner *learner);		     /* of the next step */
+double lh_learner_grad_norm(const struct lh_learner *learner);	     /* of the last step */
+void lh_learner_count_memory(const struct lh_learner *learner, struct lh_learner_memory *ret_memory);
+struct lh_graph *lh_learner_graph(const struct lh_learner *learner);
+struct lh_device *lh_learner_device(const struct lh_learner *learner);
+
+/* Checkpoints: see trainer/optim/checkpoint.h. settings: what must agree, from the specification and place. */
+int lh_learner_save(const struct lh_learner *learner, const char *path, struct lh_error *err);
+int lh_learner_load(struct lh_learner *learner, const char *path, struct lh_error *err);
+
+#endif

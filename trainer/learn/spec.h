@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is learnt, from what, and how: read from JSON, the same for a rank of a job and for a
+ * training alone. Everything is checked here that can be without opening data or a device.
+ * Source of the form: docs/formats.md, "The trainer's job", `train`.
+ */
+#ifndef LH_TRAINER_LEARN_SPEC_H
+#define LH_TRAINER_LEARN_SPEC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "trainer/data/dataset.h"
+#include "trainer/device/device.h"
+#include "trainer/models/model.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/optim/schedule.h"
+
+enum { LH_LEARN_PATH_MAX = 4096 };
+
+struct lh_learn_spec {
+	struct lh_model_config model;
+	struct lh_data_spec data; /* of the training part; its strings are the two below */
+	char data_path[LH_LEARN_PATH_MAX];
+	char vocabulary_path[LH_LEARN_PATH_MAX];
+	double skew; /* Dirichlet's alpha; 0: all ranks share one order */
+	bool augment;
+	struct lh_optimizer_options optimizer;
+	struct lh_schedule schedule; /* in optimizer steps; total_steps is the caller's to set */
+	uint32_t evaluate_every;     /* epochs */
+	const struct lh_device_ops *device;
+	struct lh_device_options device_options;
+};
+
+/* Where a key stands in what the user wrote; {NULL, 0, 0} where it does not. */
+typedef struct lh_pos lh_learn_pos_fn(const void *context, const char *key_path);
+
+/*
+ * Reads a specification for `model`. Faults go to diag, all of them, as "prefix.key.path: what",
+ * at the positions that pos_of (may be NULL) gives for the key path without prefix.
+ * devices: which a program has, NULL at the end; NULL: the specification names none that must be
+ * there (it is only checked). Valid only when diag stays empty; nothing to free.
+ */
+struct lh_learn_reading {
+	const char *prefix; /* "" or "workload.train" */
+	lh_learn_pos_fn *pos_of;
+	const void *context;
+	const struct lh_device_ops *const *devices;
+};
+void lh_learn_spec_read(const char *model, const json_t *json,
+			const struct lh_learn_reading *reading, struct lh_learn_spec *ret_spec,
+			struct lh_diag *diag);
+
+/* The parameters of the model, counted without memory for them. LH_EINPUT where its settings do not
+ * fit each other. */
+int lh_learn_count_parameters(const struct lh_model_config *model, int64_t *ret_n,
+			      struct lh_error *err);
+
+/* What the model asks of data: fills the sizes of spec->data. */
+void lh_learn_request(const struct lh_model_config *model, struct lh_data_spec *data);
+
+#endif
