@@ -62,13 +62,13 @@ struct lh_model_preset {
 	const char *source;				   /* of the model, NULL: none */
 };
 
-/* All presets, NULL at the end. */
-extern const struct lh_model_preset *const lh_model_presets[];
+/* All presets; the last has no name. */
+extern const struct lh_model_preset lh_model_presets[];
 
 /* The preset of that name, or NULL. */
 const struct lh_model_preset *lh_model_find(const char *name);
 
-/* A preset with values for all settings of its family, in the order of its table. Plain data. */
+/* A preset with values for all settings of its family, in the order of its table; plain data. */
 struct lh_model_config {
 	const struct lh_model_preset *preset;
 	double values[LH_MODEL_SETTINGS_MAX];
@@ -88,7 +88,7 @@ int64_t lh_model_size(const struct lh_model_config *config, const char *name); /
 
 struct lh_model {
 	enum lh_task task;
-	struct lh_tensor *logits; /* kept where lh_graph_keep is asked for it */
+	struct lh_tensor *logits; /* to be read only after lh_graph_keep */
 	struct lh_tensor *loss;	  /* for lh_graph_finish and lh_loss_read */
 };
 
