@@ -8,6 +8,8 @@ Source: the format's description in the repository huggingface/safetensors.
 
 import json
 import math
+import mmap
+import os
 import struct
 
 import numpy
@@ -93,9 +95,10 @@ def parse(content):
 
 
 def read(path):
-    """Metadata (strings) and tensors (read-only arrays) of a file."""
+    """Metadata (strings) and tensors (read-only arrays over the mapped file)."""
     with open(path, "rb") as file:
-        content = file.read()
+        is_empty = os.fstat(file.fileno()).st_size == 0  # which cannot be mapped
+        content = b"" if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
         return parse(content)
     except FormatError as error:

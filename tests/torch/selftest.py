@@ -223,6 +223,18 @@ class CompareTest(FileTest):
         tensors["fc1.weight"] = columns.reshape(120, 400)
         self.assertEqual(self.verdict(compare, metadata, tensors)[0], 1)
 
+    def test_inputs_of_relu_at_its_kink_are_told(self):
+        metadata, tensors = engine_file("lenet5")
+        self.assertNotIn("within rounding of 0", self.verdict(compare, metadata, tensors)[1])
+        tensors["fc2.weight"] = tensors["fc2.weight"].copy()
+        tensors["fc2.weight"][5] = 0
+        tensors["fc2.bias"] = tensors["fc2.bias"].copy()
+        tensors["fc2.bias"][5] = 1e-12
+        _, output = self.verdict(compare, metadata, tensors)
+        self.assertIn(
+            "2 of %d inputs of ReLU" % (2 * (6 * 28 * 28 + 16 * 10 * 10 + 120 + 84)), output
+        )
+
     def test_not_a_number_fails(self):
         metadata, tensors = engine_file("gpt2")
         tensors["loss"] = numpy.float32("nan")
@@ -455,6 +467,7 @@ class InterchangeTest(FileTest):
     def test_bad_files_are_refused_with_the_reason(self):
         one = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
         cases = [
+            (b"", "0 bytes"),
             (b"abc", "3 bytes"),
             (struct.pack("<Q", 1 << 60) + b"{}", "byte 0: a header of"),
             (struct.pack("<Q", 2) + b"{x", "not JSON"),
