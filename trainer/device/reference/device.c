@@ -23,6 +23,7 @@ static const struct lh_kernel kernels[LH_N_LAYERS] = {
 	[LH_POOL] = KERNEL(pool),
 	[LH_SHORTCUT] = KERNEL(shortcut),
 	[LH_EMBEDDING] = KERNEL(embedding),
+	[LH_FIELD_EMBEDDING] = KERNEL(field_embedding),
 	[LH_ATTENTION] = KERNEL(attention),
 	[LH_CONCAT] = KERNEL(concat),
 	[LH_FACTORIZATION] = KERNEL(factorization),
