@@ -7,6 +7,7 @@
 #ifndef LH_TRAINER_SCHEDULE_H
 #define LH_TRAINER_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -18,7 +19,7 @@ struct lh_schedule_kind {
 	const char *doc; /* one line: the formula */
 	/* The share of lr - end that is left at p. */
 	double (*remaining_ratio)(const struct lh_schedule *schedule, double p);
-	int needs_total_steps;
+	bool needs_total_steps;
 };
 
 /* constant, cosine, linear, polynomial; no name at the end */
