@@ -49,6 +49,9 @@ const char *lh_cli_plot_dir(void);
  * where it was installed; owned by the caller. LH_EENV. */
 int lh_cli_trainer_path(char **ret_path, struct lh_error *err);
 
+/* The same of longhaul-learner, by LONGHAUL_LEARNER. */
+int lh_cli_learner_path(char **ret_path, struct lh_error *err);
+
 /* The absolute path of this program; owned by the caller. */
 int lh_cli_program_path(char **ret_path, struct lh_error *err);
 

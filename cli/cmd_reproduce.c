@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/execute.h"
+#include "cli/training.h"
 #include "collect/reproduce.h"
 #include "core/cleanup.h"
 #include "core/file.h"
@@ -138,6 +139,8 @@ static int run_one(const struct options *o, const char *out, struct lh_reproduce
 	int r = lh_scenario_read(run->id, lh_cli_catalog_dir(), coarse, o->coarse, &sc, &diag,
 				 &err);
 
+	if (r == 0)
+		r = lh_cli_check_training(sc, &diag, &err);
 	if (r == 0) {
 		struct lh_execution ex = {.scenario = sc,
 					  .out = dir,

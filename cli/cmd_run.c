@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/dry_run.h"
 #include "cli/run_options.h"
+#include "cli/training.h"
 #include "core/cleanup.h"
 
 static void print_help(void)
@@ -20,10 +21,12 @@ static void print_help(void)
 
 /* What both verbs do with the scenario that was read with result r, or not; frees it. */
 static int carry_out(const struct lh_run_options *o, int r, struct lh_scenario *scenario,
-		     struct lh_diag *diag, const struct lh_error *err)
+		     struct lh_diag *diag, struct lh_error *err)
 {
 	int status;
 
+	if (r == 0)
+		r = lh_cli_check_training(scenario, diag, err);
 	if (r < 0)
 		status = lh_cli_fail(diag, err);
 	else if (o->dry_run)

@@ -71,35 +71,49 @@ int lh_cli_program_path(char **ret_path, struct lh_error *err)
 	return *ret_path ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "find this program");
 }
 
-int lh_cli_trainer_path(char **ret_path, struct lh_error *err)
+/* The absolute path of a program of ours: what the environment says under variable, else beside
+ * this program, else where it is installed. */
+static int find_own_program(const char *name, const char *variable, char **ret_path,
+			    struct lh_error *err)
 {
-	const char *set = from_environment("LONGHAUL_TRAINER", NULL);
+	const char *set = from_environment(variable, NULL);
 	lh_cleanup_free char *program = NULL;
 	lh_cleanup_free char *folder = NULL;
 	lh_cleanup_free char *beside = NULL;
+	lh_cleanup_free char *installed = lh_path_join(LH_BINDIR, name);
 	const char *candidates[3];
 	int r = lh_cli_program_path(&program, err);
 
 	if (r < 0)
 		return r;
 	folder = lh_path_dirname(program);
-	beside = folder ? lh_path_join(folder, "longhaul-trainer") : NULL;
+	beside = folder ? lh_path_join(folder, name) : NULL;
 	candidates[0] = set;
 	candidates[1] = beside;
-	candidates[2] = LH_BINDIR "/longhaul-trainer";
+	candidates[2] = installed;
 	for (size_t i = 0; i < 3; i++) {
 		if (!candidates[i] || access(candidates[i], X_OK) < 0) {
 			if (i == 0 && set)
-				return lh_fail(err, LH_EENV, errno, "LONGHAUL_TRAINER=%s", set);
+				return lh_fail(err, LH_EENV, errno, "%s=%s", variable, set);
 			continue;
 		}
 		*ret_path = realpath(candidates[i], NULL);
 		return *ret_path ? 0 : lh_fail(err, LH_ESYS, errno, "find %s", candidates[i]);
 	}
 	return lh_fail(err, LH_EENV, 0,
-		       "longhaul-trainer is neither beside this program (%s) nor in %s; make "
-		       "install puts it there",
-		       folder, LH_BINDIR);
+		       "%s is neither beside this program (%s) nor in %s; make install puts it "
+		       "there",
+		       name, folder, LH_BINDIR);
+}
+
+int lh_cli_trainer_path(char **ret_path, struct lh_error *err)
+{
+	return find_own_program("longhaul-trainer", "LONGHAUL_TRAINER", ret_path, err);
+}
+
+int lh_cli_learner_path(char **ret_path, struct lh_error *err)
+{
+	return find_own_program("longhaul-learner", "LONGHAUL_LEARNER", ret_path, err);
 }
 
 /* The first line that a program prints, owned; NULL where it fails. */

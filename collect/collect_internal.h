@@ -18,6 +18,9 @@ int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_even
 /* The columns of epochs.csv for matchmaking and for the parts of communication. */
 enum { LH_EPOCH_PARTS = 5 };
 
+/* Those of what a model that trains here has shown, beside its loss. */
+enum { LH_EPOCH_SCORES = 3 };
+
 /* Begins an empty epochs table. */
 void lh_epochs_table_init(struct lh_table *ret_table);
 

@@ -25,6 +25,9 @@ static const struct lh_column columns_of_epochs[] = {
 	{"local_sps", "local SPS", LH_CELL_REAL, 3, 1, 8},
 	{"granularity", "granularity", LH_CELL_REAL, 4, 2, 3},
 	{"loss", "loss", LH_CELL_REAL, 6, 4, 11},
+	{"accuracy", "accuracy", LH_CELL_REAL, 6, 4, 13},
+	{"test_loss", "test loss", LH_CELL_REAL, 6, 4, 14},
+	{"test_accuracy", "test acc", LH_CELL_REAL, 6, 4, LH_COLUMN_KEEP},
 };
 
 void lh_epochs_table_init(struct lh_table *table)
@@ -41,12 +44,13 @@ static int64_t bytes_per_element(const char *compress)
 	return strcmp(compress, "fp16") == 0 ? 2 : 0;
 }
 
-/* Payload of all ranks in one epoch by the strategy's formula; -1 where it has none here. */
+/* Payload of all ranks in one epoch, the same for a butterfly and a ring; -1 where there is no
+ * formula here. */
 static int64_t expected_payload_bytes(const struct lh_scenario *sc)
 {
 	int64_t element = bytes_per_element(sc->workload.compress);
 
-	if (!element || strcmp(sc->workload.strategy.kind, "butterfly") != 0)
+	if (!element)
 		return -1;
 	return 2 * ((int64_t)sc->n_nodes - 1) * sc->model->parameters * element;
 }
@@ -86,8 +90,8 @@ static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events 
 	if (expected >= 0 && sent != expected)
 		return lh_fail(err, LH_ERUN, 0,
 			       "epoch %zu: the ranks sent %" PRId64
-			       " bytes of payload; strategy butterfly sends %" PRId64,
-			       number, sent, expected);
+			       " bytes of payload; strategy %s sends %" PRId64,
+			       number, sent, sc->workload.strategy.kind, expected);
 	return 0;
 }
 
@@ -154,6 +158,32 @@ static double granularity_of(double wall_s, double communication_s)
 	return communication_s > 0 ? (wall_s - communication_s) / communication_s : NAN;
 }
 
+/* The mean over all ranks of what they have learnt (or tested), weighted by what they counted. */
+static struct lh_rank_score score_of(const struct lh_run_events *events, size_t index, bool is_test)
+{
+	struct lh_rank_score sum = {0};
+
+	for (size_t r = 0; r < events->n_ranks; r++) {
+		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
+		const struct lh_rank_score *score = is_test ? &e->tested : &e->learnt;
+
+		sum.counted += score->counted;
+		sum.loss += score->loss * (double)score->counted;
+		sum.accuracy += score->accuracy * (double)score->counted;
+	}
+	if (sum.counted) {
+		sum.loss /= (double)sum.counted;
+		sum.accuracy /= (double)sum.counted;
+	}
+	return sum;
+}
+
+static void put_score(struct lh_table *table, const struct lh_rank_score *score)
+{
+	lh_table_put_real(table, score->counted ? score->loss : NAN);
+	lh_table_put_real(table, score->counted ? score->accuracy : NAN);
+}
+
 static void put_epoch(struct lh_table *table, const struct lh_run_events *events, size_t index,
 		      const struct means *m, int64_t target_batch)
 {
@@ -161,6 +191,8 @@ static void put_epoch(struct lh_table *table, const struct lh_run_events *events
 	int64_t begin = lh_run_events_epoch_begin_ns(events, index);
 	int64_t end = lh_run_events_epoch_end_ns(events, index);
 	double wall_s = (double)(end - begin) * S_PER_NS;
+	struct lh_rank_score learnt = score_of(events, index, false);
+	struct lh_rank_score tested = score_of(events, index, true);
 
 	lh_table_row(table);
 	lh_table_put_int(table, (int64_t)(events->first_epoch + index));
@@ -178,7 +210,8 @@ static void put_epoch(struct lh_table *table, const struct lh_run_events *events
 	lh_table_put_real(table, (double)target_batch / wall_s);
 	lh_table_put_real(table, m->local_sps);
 	lh_table_put_real(table, granularity_of(wall_s, communication_of(m)));
-	lh_table_skip(table);
+	put_score(table, &learnt);
+	put_score(table, &tested);
 }
 
 void lh_epochs_compute(const struct lh_scenario *sc, const struct lh_run_events *events,

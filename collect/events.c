@@ -325,6 +325,31 @@ static int read_progress(const struct line *line, struct lh_rank_events *rank)
 	return 0;
 }
 
+static int read_score(const struct line *line, struct lh_rank_score *ret_score)
+{
+	int r = get_int(line, "counted", COUNT_MAX, &ret_score->counted);
+
+	if (r == 0)
+		r = get_real(line, "loss", &ret_score->loss);
+	return r ? r : get_real(line, "accuracy", &ret_score->accuracy);
+}
+
+static int read_learn(const struct line *line, struct lh_rank_events *rank)
+{
+	struct lh_rank_epoch *epoch;
+	int r = get_epoch(line, rank, &epoch);
+
+	return r ? r : read_score(line, &epoch->learnt);
+}
+
+static int read_evaluate(const struct line *line, struct lh_rank_events *rank)
+{
+	struct lh_rank_epoch *epoch;
+	int r = get_epoch(line, rank, &epoch);
+
+	return r ? r : read_score(line, &epoch->tested);
+}
+
 static const struct {
 	const char *name;
 	int (*read)(const struct line *line, struct lh_rank_events *rank);
@@ -335,6 +360,7 @@ static const struct {
 	{"traffic", read_traffic}, {"connection", read_connection},
 	{"error", read_error},	   {"start", read_start},
 	{"end", read_end},	   {"progress", read_progress},
+	{"learn", read_learn},	   {"evaluate", read_evaluate},
 };
 
 /* Reads one line that parsed; events that are not known are left alone. */

@@ -19,6 +19,13 @@ enum {
 	LH_EVENTS_LINE_MAX_BYTES = 1 << 20,
 };
 
+/* What a model has shown on some samples. */
+struct lh_rank_score {
+	int64_t counted; /* targets */
+	double loss;	 /* mean */
+	double accuracy; /* share that was foretold */
+};
+
 /* One rank's part of one epoch. Durations are sums over the rank's spans of that kind. */
 struct lh_rank_epoch {
 	bool is_finished; /* its `epoch` event was read */
@@ -45,6 +52,9 @@ struct lh_rank_epoch {
 	double calc_s;
 	double comm_s;
 	double loss; /* the last; NaN: not told */
+	/* what a model that learns has shown; counted 0: nothing */
+	struct lh_rank_score learnt; /* of training samples */
+	struct lh_rank_score tested; /* of the test data */
 };
 
 /* Bytes that a rank sent to each peer within a span of time. */

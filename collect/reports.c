@@ -168,6 +168,8 @@ static void put_epoch(struct lh_table *table, const struct group_epoch *g)
 	lh_table_put_real(table, g->local_sps);
 	lh_table_put_real(table, granularity_of(g->wall_s, g->communication_s));
 	lh_table_put_real(table, g->loss);
+	for (int i = 0; i < LH_EPOCH_SCORES; i++)
+		lh_table_skip(table);
 }
 
 static void finish_summary(struct lh_summary *s)

@@ -59,8 +59,9 @@ void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)
 		lh_diag_add(diag, workload->pos, "workload.train",
 			    "missing; mode train needs `data` and `optimizer` there");
 	if (w->mode != LH_MODE_TRAIN && train)
-		lh_diag_add(diag, train->pos, "workload.train",
-			    "stands beside mode replay, which learns nothing; expected mode: train");
+		lh_diag_add(
+			diag, train->pos, "workload.train",
+			"stands beside mode replay, which learns nothing; expected mode: train");
 	if (train && w->train.data.kind)
 		check_data(&w->train.data, lh_yaml_get(train, "data"), diag);
 }

@@ -40,6 +40,17 @@ void lh_scenario_set_seed(struct lh_scenario *sc, int64_t seed)
 	json_object_set_new(json_object_get(sc->resolved, "run"), "seed", json_integer(seed));
 }
 
+void lh_scenario_set_parameters(struct lh_scenario *sc, int64_t parameters)
+{
+	json_t *models = json_object_get(sc->resolved, "models");
+
+	for (size_t i = 0; i < sc->n_models; i++)
+		if (&sc->models[i] == sc->model)
+			sc->models[i].parameters = parameters;
+	json_object_set_new(json_object_get(models, sc->model->name), "parameters",
+			    json_integer(parameters));
+}
+
 /* The entry of a sequence that a path's word "2" names, or NULL. */
 static struct lh_yaml *item_at(struct lh_yaml *seq, const char *word)
 {

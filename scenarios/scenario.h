@@ -438,7 +438,8 @@ struct lh_node {
 	const struct lh_profile_entry *profile; /* NULL, as the next, with a command */
 	const struct lh_host_cost *host;
 	int64_t micro_batch;
-	int64_t accumulate_ns; /* of the host, per micro-batch; 0 where the workload says the speed */
+	int64_t accumulate_ns; /* of the host, per micro-batch; 0 where the workload says the speed
+				*/
 	int64_t apply_ns;      /* the same for the optimizer's step */
 };
 
@@ -571,6 +572,9 @@ void lh_scenario_free(struct lh_scenario *scenario);
 
 /* Changes the seed, in the resolved document too. */
 void lh_scenario_set_seed(struct lh_scenario *scenario, int64_t seed);
+
+/* Changes the number of the model's parameters, in the resolved document too. */
+void lh_scenario_set_parameters(struct lh_scenario *scenario, int64_t parameters);
 
 /* One experiment of a suite. */
 struct lh_experiment {

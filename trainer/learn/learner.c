@@ -71,9 +71,8 @@ static int open_loader(struct lh_learner *l, struct lh_error *err)
 		.seed = place->seed,
 		.rank = place->rank,
 		.n_ranks = place->n_ranks,
-		.crop_padding = l->spec.augment
-					? lh_dataset_spec(l->data)->height / SHIFT_DENOMINATOR
-					: 0,
+		.crop_padding =
+			l->spec.augment ? lh_dataset_spec(l->data)->height / SHIFT_DENOMINATOR : 0,
 		.flip = l->spec.augment,
 	};
 	const struct lh_shard_spec shard = {
@@ -133,9 +132,9 @@ static int bind_batch(struct lh_learner *l, struct lh_error *err)
 		struct lh_tensor *input = lh_graph_find(l->graph, fields[i].name);
 
 		if (!input || !fits(&fields[i], input, l->place.micro_batch))
-			return lh_fail(err, LH_EINPUT, 0,
-				       "model %s cannot take the %s of %s data",
-				       l->spec.model.preset->name, fields[i].name, l->spec.data.kind);
+			return lh_fail(err, LH_EINPUT, 0, "model %s cannot take the %s of %s data",
+				       l->spec.model.preset->name, fields[i].name,
+				       l->spec.data.kind);
 		b->inputs[i] = input;
 		b->sample_bytes[i] = 4 * lh_data_field_elements(&fields[i]);
 		b->is_target[i] = strcmp(fields[i].name, "labels") == 0 ||
@@ -145,8 +144,10 @@ static int bind_batch(struct lh_learner *l, struct lh_error *err)
 			return lh_fail(err, LH_ESYS, ENOMEM, "batch");
 	}
 	if (n_inputs != b->n_fields)
-		return lh_fail(err, LH_EINPUT, 0, "model %s takes %" PRIu32 " inputs; %s data have %" PRIu32,
-			       l->spec.model.preset->name, n_inputs, l->spec.data.kind, b->n_fields);
+		return lh_fail(err, LH_EINPUT, 0,
+			       "model %s takes %" PRIu32 " inputs; %s data have %" PRIu32,
+			       l->spec.model.preset->name, n_inputs, l->spec.data.kind,
+			       b->n_fields);
 	return 0;
 }
 
@@ -326,7 +327,8 @@ int lh_learner_evaluate(struct lh_learner *l, struct lh_score *ret_score, struct
 	*ret_score = (struct lh_score){.n_samples = n_left};
 	lh_loader_seek(l->test_loader, 0);
 	while (n_left) {
-		uint32_t n = n_left < l->place.micro_batch ? (uint32_t)n_left : l->place.micro_batch;
+		uint32_t n =
+			n_left < l->place.micro_batch ? (uint32_t)n_left : l->place.micro_batch;
 		struct lh_loss loss;
 		int rc;
 

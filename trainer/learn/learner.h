@@ -28,9 +28,9 @@ struct lh_learner_place {
 
 /* What a number of samples have shown. */
 struct lh_score {
-	double loss;	      /* mean over counted targets, in nats */
-	double accuracy;      /* share of counted targets that were foretold */
-	double n_counted;     /* targets */
+	double loss;	  /* mean over counted targets, in nats */
+	double accuracy;  /* share of counted targets that were foretold */
+	double n_counted; /* targets */
 	uint64_t n_samples;
 };
 
@@ -74,14 +74,17 @@ int lh_learner_evaluate(struct lh_learner *learner, struct lh_score *ret_score,
 
 int64_t lh_learner_n_parameters(const struct lh_learner *learner);
 uint64_t lh_learner_steps(const struct lh_learner *learner);
-uint64_t lh_learner_epoch_samples(const struct lh_learner *learner); /* of the training data, all ranks */
-double lh_learner_lr(const struct lh_learner *learner);		     /* of the next step */
-double lh_learner_grad_norm(const struct lh_learner *learner);	     /* of the last step */
-void lh_learner_count_memory(const struct lh_learner *learner, struct lh_learner_memory *ret_memory);
+uint64_t
+lh_learner_epoch_samples(const struct lh_learner *learner);    /* of the training data, all ranks */
+double lh_learner_lr(const struct lh_learner *learner);	       /* of the next step */
+double lh_learner_grad_norm(const struct lh_learner *learner); /* of the last step */
+void lh_learner_count_memory(const struct lh_learner *learner,
+			     struct lh_learner_memory *ret_memory);
 struct lh_graph *lh_learner_graph(const struct lh_learner *learner);
 struct lh_device *lh_learner_device(const struct lh_learner *learner);
 
-/* Checkpoints: see trainer/optim/checkpoint.h. settings: what must agree, from the specification and place. */
+/* Checkpoints: see trainer/optim/checkpoint.h. settings: what must agree, from the specification
+ * and place. */
 int lh_learner_save(const struct lh_learner *learner, const char *path, struct lh_error *err);
 int lh_learner_load(struct lh_learner *learner, const char *path, struct lh_error *err);
 

@@ -28,7 +28,8 @@ static void complain(const struct section *s, const char *key, const char *fmt, 
 	va_list args;
 
 	snprintf(path, sizeof(path), "%.60s%.100s", s->path, key);
-	snprintf(whole, sizeof(whole), "%s%s%s", reading->prefix, *reading->prefix ? "." : "", path);
+	snprintf(whole, sizeof(whole), "%s%s%s", reading->prefix, *reading->prefix ? "." : "",
+		 path);
 	va_start(args, fmt);
 	vsnprintf(what, sizeof(what), fmt, args);
 	va_end(args);
@@ -194,8 +195,8 @@ static void read_data(const struct section *top, struct lh_learn_spec *spec)
 
 static void read_optimizer(const struct section *top, struct lh_optimizer_options *ret)
 {
-	static const char *const known[] = {"kind",  "lr",    "momentum",  "nesterov",
-					    "beta1", "beta2", "eps",	   "weight_decay",
+	static const char *const known[] = {"kind",  "lr",	  "momentum", "nesterov",
+					    "beta1", "beta2",	  "eps",      "weight_decay",
 					    "trust", "clip_norm", NULL};
 	struct section s = enter(top, "optimizer", "optimizer.");
 	const char *kind = take_text(&s, "kind");
@@ -278,8 +279,9 @@ void lh_learn_spec_read(const char *model, const json_t *json,
 			const struct lh_learn_reading *reading, struct lh_learn_spec *ret_spec,
 			struct lh_diag *diag)
 {
-	static const char *const known[] = {"settings", "data",	  "optimizer", "schedule", "evaluate",
-					    "portable", "device", "threads",   "precision", NULL};
+	static const char *const known[] = {"settings",	 "data",     "optimizer", "schedule",
+					    "evaluate",	 "portable", "device",	  "threads",
+					    "precision", NULL};
 	struct section top = {json, "", reading, diag};
 	struct lh_error err = {0};
 	uint64_t evaluate = 10, threads = 0;
@@ -287,8 +289,9 @@ void lh_learn_spec_read(const char *model, const json_t *json,
 	*ret_spec = (struct lh_learn_spec){0};
 	if (lh_model_config_init(model, &ret_spec->model, &err)) {
 		/* the model is named beside the specification */
-		lh_diag_add(diag, reading->pos_of ? reading->pos_of(reading->context, "../model")
-						  : (struct lh_pos){0},
+		lh_diag_add(diag,
+			    reading->pos_of ? reading->pos_of(reading->context, "../model")
+					    : (struct lh_pos){0},
 			    "model", "%s", err.message);
 		return;
 	}
