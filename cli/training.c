@@ -7,7 +7,7 @@
 #include "core/cleanup.h"
 #include "core/yaml.h"
 #include "scenarios/train_json.h"
-#include "trainer/learn/spec.h"
+#include "trainer/learn/check.h"
 
 enum { WORD_MAX = 96 };
 
@@ -44,21 +44,14 @@ int lh_cli_check_training(struct lh_scenario *sc, struct lh_diag *diag, struct l
 	const struct lh_learn_reading reading = {
 		.prefix = "workload.train", .pos_of = position_of, .context = sc};
 	lh_cleanup_json json_t *json = NULL;
-	struct lh_learn_spec spec;
-	struct lh_error why = {0};
 	int64_t n_parameters;
 
 	if (sc->workload.mode != LH_MODE_TRAIN || lh_scenario_has_command(sc))
 		return 0;
 	json = lh_train_to_json(&sc->workload.train);
-	lh_learn_spec_read(sc->workload.model, json, &reading, &spec, diag);
+	lh_learn_check(sc->workload.model, json, &reading, &n_parameters, diag);
 	if (diag->n_messages)
 		return lh_diag_check(diag, err);
-	if (lh_learn_count_parameters(&spec.model, &n_parameters, &why)) {
-		lh_diag_add(diag, position_of(sc, "settings"), "workload.train.settings", "%s",
-			    why.message);
-		return lh_diag_check(diag, err);
-	}
 	lh_scenario_set_parameters(sc, n_parameters);
 	return 0;
 }

@@ -318,7 +318,7 @@ static int end_epoch(struct trainer *t, struct lh_error *err)
 	for (uint32_t rank = 0; rank < t->job->n_ranks; rank++)
 		samples += t->progress.news[rank].samples;
 	if (rc == 0)
-		rc = t->compute->end_epoch(t->computing, t->progress.epoch, t->events, err);
+		rc = t->compute->end_epoch(t->computing, t->progress.epoch, end_ns, t->events, err);
 	if (rc == 0)
 		rc = lh_events_add(t->events, "epoch", end_ns,
 				   json_pack("{s:I, s:I, s:I, s:I}", "epoch",
@@ -381,7 +381,7 @@ static int finish(struct trainer *t, struct lh_error *err)
 	t->doing = "parting";
 	t->control.failure_fd = -1;
 	if (rc || (rc = lh_control_part(&t->control, err)) ||
-	    (rc = t->compute->finish(t->computing, t->events, err)))
+	    (rc = t->compute->finish(t->computing, lh_clock_now_ns(), t->events, err)))
 		return rc;
 	now_ns = lh_clock_now_ns();
 	rc = lh_traffic_write_rest(t->traffic, now_ns, t->events, err);

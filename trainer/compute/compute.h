@@ -30,11 +30,11 @@ struct lh_compute_ops {
 	int (*begin_average)(void *state, uint64_t samples, struct lh_error *err);
 	/* The optimizer's step with what was averaged (alone: with own gradients). */
 	int (*apply)(void *state, struct lh_error *err);
-	/* After the averaging of an epoch: writes what has been learnt. */
-	int (*end_epoch)(void *state, uint32_t epoch, struct lh_events *events,
+	/* After the averaging of an epoch, at t_ns: writes what has been learnt. */
+	int (*end_epoch)(void *state, uint32_t epoch, int64_t t_ns, struct lh_events *events,
 			 struct lh_error *err);
-	/* Before `end`, all steps done. */
-	int (*finish)(void *state, struct lh_events *events, struct lh_error *err);
+	/* Before `end`, all steps done, at t_ns. */
+	int (*finish)(void *state, int64_t t_ns, struct lh_events *events, struct lh_error *err);
 	void (*close)(void *state); /* NULL is fine */
 };
 

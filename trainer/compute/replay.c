@@ -93,19 +93,21 @@ static int nothing_to_apply(void *state, struct lh_error *err)
 	return 0;
 }
 
-static int nothing_learnt(void *state, uint32_t epoch, struct lh_events *events,
+static int nothing_learnt(void *state, uint32_t epoch, int64_t t_ns, struct lh_events *events,
 			  struct lh_error *err)
 {
 	(void)state;
 	(void)epoch;
+	(void)t_ns;
 	(void)events;
 	(void)err;
 	return 0;
 }
 
-static int nothing_left(void *state, struct lh_events *events, struct lh_error *err)
+static int nothing_left(void *state, int64_t t_ns, struct lh_events *events, struct lh_error *err)
 {
 	(void)state;
+	(void)t_ns;
 	(void)events;
 	(void)err;
 	return 0;

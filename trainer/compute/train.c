@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/clock.h"
 #include "trainer/compute/compute.h"
 #include "trainer/compute/replay.h"
 #include "trainer/learn/learner.h"
@@ -132,10 +131,10 @@ static int apply_average(void *state, struct lh_error *err)
 	return lh_learner_step_with(t->learner, t->gradients, err);
 }
 
-static int write_score(const struct train *t, const char *event, uint32_t epoch,
+static int write_score(const struct train *t, const char *event, uint32_t epoch, int64_t t_ns,
 		       const struct lh_score *score, struct lh_events *events, struct lh_error *err)
 {
-	return lh_events_add(events, event, lh_clock_now_ns(),
+	return lh_events_add(events, event, t_ns,
 			     json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:f}", "epoch",
 				       (json_int_t)epoch, "samples", (json_int_t)score->n_samples,
 				       "counted", (json_int_t)score->n_counted, "loss", score->loss,
@@ -145,16 +144,17 @@ static int write_score(const struct train *t, const char *event, uint32_t epoch,
 			     err);
 }
 
-static int evaluate(struct train *t, uint32_t epoch, struct lh_events *events, struct lh_error *err)
+static int evaluate(struct train *t, uint32_t epoch, int64_t t_ns, struct lh_events *events,
+		    struct lh_error *err)
 {
 	struct lh_score score;
 	int rc = lh_learner_evaluate(t->learner, &score, err);
 
 	t->last_evaluated = epoch + 1;
-	return rc ? rc : write_score(t, "evaluate", epoch, &score, events, err);
+	return rc ? rc : write_score(t, "evaluate", epoch, t_ns, &score, events, err);
 }
 
-static int end_train_epoch(void *state, uint32_t epoch, struct lh_events *events,
+static int end_train_epoch(void *state, uint32_t epoch, int64_t t_ns, struct lh_events *events,
 			   struct lh_error *err)
 {
 	struct train *t = state;
@@ -162,20 +162,20 @@ static int end_train_epoch(void *state, uint32_t epoch, struct lh_events *events
 	int rc;
 
 	lh_learner_take_score(t->learner, &score);
-	rc = write_score(t, "learn", epoch, &score, events, err);
+	rc = write_score(t, "learn", epoch, t_ns, &score, events, err);
 	if (rc || t->rank != 0 || (epoch + 1) % t->spec.evaluate_every)
 		return rc;
-	return evaluate(t, epoch, events, err);
+	return evaluate(t, epoch, t_ns, events, err);
 }
 
 /* The last look comes after the last step, which may be a late one. */
-static int finish_train(void *state, struct lh_events *events, struct lh_error *err)
+static int finish_train(void *state, int64_t t_ns, struct lh_events *events, struct lh_error *err)
 {
 	struct train *t = state;
 
 	if (t->rank != 0 || (t->last_evaluated == t->job->epochs && !t->job->delayed_update))
 		return 0;
-	return evaluate(t, t->job->epochs - 1, events, err);
+	return evaluate(t, t->job->epochs - 1, t_ns, events, err);
 }
 
 const struct lh_compute_ops lh_compute_train = {

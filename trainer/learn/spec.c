@@ -334,6 +334,18 @@ int lh_learn_count_parameters(const struct lh_model_config *config, int64_t *ret
 	return rc;
 }
 
+void lh_learn_check(const char *model, const json_t *json, const struct lh_learn_reading *reading,
+		    int64_t *ret_parameters, struct lh_diag *diag)
+{
+	const struct section top = {json, "", reading, diag};
+	struct lh_learn_spec spec;
+	struct lh_error err = {0};
+
+	lh_learn_spec_read(model, json, reading, &spec, diag);
+	if (diag->n_messages == 0 && lh_learn_count_parameters(&spec.model, ret_parameters, &err))
+		complain(&top, "settings", "%s", err.message);
+}
+
 static uint32_t size_of(const struct lh_model_config *model, const char *name)
 {
 	return (uint32_t)lh_model_size(model, name);

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "trainer/data/dataset.h"
 #include "trainer/device/device.h"
+#include "trainer/learn/check.h"
 #include "trainer/models/model.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
@@ -34,21 +35,10 @@ struct lh_learn_spec {
 	struct lh_device_options device_options;
 };
 
-/* Where a key stands in what the user wrote; {NULL, 0, 0} where it does not. */
-typedef struct lh_pos lh_learn_pos_fn(const void *context, const char *key_path);
-
 /*
- * Reads a specification for `model`. Faults go to diag, all of them, as "prefix.key.path: what",
- * at the positions that pos_of (may be NULL) gives for the key path without prefix.
- * devices: which a program has, NULL at the end; NULL: the specification names none that must be
- * there (it is only checked). Valid only when diag stays empty; nothing to free.
+ * Reads a specification for `model`. Faults go to diag, all of them, as "prefix.key.path: what", at the
+ * positions that reading->pos_of gives. Valid only when diag stays empty; nothing to free.
  */
-struct lh_learn_reading {
-	const char *prefix; /* "" or "workload.train" */
-	lh_learn_pos_fn *pos_of;
-	const void *context;
-	const struct lh_device_ops *const *devices;
-};
 void lh_learn_spec_read(const char *model, const json_t *json,
 			const struct lh_learn_reading *reading, struct lh_learn_spec *ret_spec,
 			struct lh_diag *diag);
