@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a run of tokens to a sample of a language model: causal, or masked as RoBERTa does. */
+#ifndef LH_TRAINER_DATA_TOKENS_H
+#define LH_TRAINER_DATA_TOKENS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/rng.h"
+#include "trainer/data/dataset.h"
+
+/* How samples are made of tokens 0 <= token < n_known; token n_known is mask and padding. */
+struct lh_tokens {
+	uint32_t n_known;
+	uint32_t n_tokens; /* of one sample */
+	enum lh_data_objective objective;
+	double mask_probability;
+};
+
+/* How many tokens a sample looks at: one more than it has where targets are the next ones. */
+size_t lh_tokens_window(const struct lh_tokens *t);
+
+/*
+ * Makes a sample of window[n], 1 <= n <= lh_tokens_window(): what is missing is padding
+ * without targets. Masked: the share mask_probability of the n tokens (rounded by chance) are
+ * targets, and of these 80 % become the mask, 10 % any token, 10 % stay. rng is used where
+ * masked.
+ * Source: Y. Liu et al., RoBERTa, 2019, section 2.2; J. Devlin et al., BERT, 2018, section 3.1.
+ */
+void lh_tokens_sample(const struct lh_tokens *t, const int32_t *window, size_t n,
+		      struct lh_rng *rng, int32_t *ret_tokens, int32_t *ret_targets);
+
+struct lh_dataset;
+
+/* Fills in the spec's zeros, refuses a vocab_size that n_known and the mask do not fit in, adds
+ * the fields tokens and targets. */
+int lh_tokens_init(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known,
+		   struct lh_error *err);
+
+#endif
