@@ -32,6 +32,11 @@ const struct lh_safetensors_type lh_safetensors_types[] = {
 	{NULL, 0},
 };
 
+const char *lh_safetensors_type_name(enum lh_dtype dtype)
+{
+	return lh_safetensors_types[dtype].name;
+}
+
 struct lh_safetensors {
 	int fd;
 	char *path;

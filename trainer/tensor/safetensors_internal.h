@@ -9,7 +9,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are little-endi
 
 enum {
 	LH_SAFETENSORS_LENGTH_BYTES = 8, /* of the header's length, before it */
-	LH_SAFETENSORS_HEADER_MAX_BYTES = 16 << 20,
 };
 
 static const char LH_SAFETENSORS_METADATA[] = "__metadata__";
