@@ -251,6 +251,26 @@ static struct lh_tensor *embedding(struct lh_graph *g)
 	return lh_embedding(g, "wte", indexes(g, "tokens/11", DIMS(3, 7)), 11, 12, SMALL);
 }
 
+static struct lh_tensor *field_embedding(struct lh_graph *g)
+{
+	return lh_field_embedding(g, "fields", indexes(g, "ids/7", DIMS(5, 3)),
+				  numbers(g, "values", DIMS(5, 2)),
+				  (struct lh_field_embedding){.buckets = 7, .k = 4}, SMALL);
+}
+
+static struct lh_tensor *field_embedding_summed(struct lh_graph *g)
+{
+	return lh_field_embedding(
+		g, "fields", indexes(g, "ids/7", DIMS(5, 3)), numbers(g, "values", DIMS(5, 2)),
+		(struct lh_field_embedding){.buckets = 7, .k = 4, .is_summed = true}, SMALL);
+}
+
+static struct lh_tensor *field_embedding_without_numbers(struct lh_graph *g)
+{
+	return lh_field_embedding(g, "fields", indexes(g, "ids/4", DIMS(6, 5)), NULL,
+				  (struct lh_field_embedding){.buckets = 4, .k = 16}, SMALL);
+}
+
 static struct lh_tensor *tied(struct lh_graph *g)
 {
 	struct lh_tensor *x =
@@ -344,6 +364,9 @@ const struct lh_layer_case lh_layer_cases[] = {
 	{"global_pool", global_pool, false},
 	{"shortcut", shortcut, false},
 	{"embedding", embedding, false},
+	{"field_embedding", field_embedding, false},
+	{"field_embedding_summed", field_embedding_summed, false},
+	{"field_embedding_without_numbers", field_embedding_without_numbers, false},
 	{"tied", tied, false},
 	{"attention", attention, false},
 	{"attention_causal", attention_causal, false},

@@ -23,6 +23,7 @@ enum lh_layer {
 	LH_POOL,
 	LH_SHORTCUT,
 	LH_EMBEDDING,
+	LH_FIELD_EMBEDDING,
 	LH_ATTENTION,
 	LH_CONCAT,
 	LH_FACTORIZATION,
@@ -60,6 +61,7 @@ struct lh_node {
 
 struct lh_pass;
 struct lh_device;
+struct lh_update_ops;
 
 /*
  * A layer on a device.
@@ -105,6 +107,7 @@ struct lh_device_ops {
 	/* Waits until all that was asked for is done. */
 	int (*synchronize)(struct lh_device *device, struct lh_error *err);
 	const struct lh_kernel *(*kernel)(enum lh_layer layer); /* NULL: the device lacks it */
+	const struct lh_update_ops *update; /* of flat vectors (trainer/device/update.h) */
 };
 
 struct lh_device {

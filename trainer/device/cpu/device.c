@@ -14,6 +14,7 @@
 #include "trainer/device/cpu/cpu.h"
 #include "trainer/device/cpu/onednn.h"
 #include "trainer/device/host.h"
+#include "trainer/device/update.h"
 
 enum { THREADS_MAX = 256 };
 
@@ -160,6 +161,7 @@ const struct lh_device_ops lh_device_cpu = {
 	.read = lh_host_read,
 	.synchronize = lh_host_synchronize,
 	.kernel = find_kernel,
+	.update = &lh_update_cpu,
 };
 
 static int open_cpu(const struct lh_device_options *options, struct lh_device **ret_device,
