@@ -187,6 +187,19 @@ static struct lh_tensor *embedding_large(struct lh_graph *g)
 			    SMALL);
 }
 
+static struct lh_tensor *fields_large(struct lh_graph *g)
+{
+	struct lh_tensor *ids = lh_graph_input(g, "ids/40", LH_I32, DIMS(400, 13));
+	struct lh_tensor *values = numbers(g, "values", DIMS(400, 6)), *xs[2];
+	struct lh_field_embedding spec = {.buckets = 40, .k = 18};
+
+	xs[0] = lh_reshape(g, lh_field_embedding(g, "fields", ids, values, spec, SMALL),
+			   DIMS(400, 19 * 18));
+	spec.is_summed = true;
+	xs[1] = lh_field_embedding(g, "sums", ids, values, spec, SMALL);
+	return lh_concat(g, xs, 2);
+}
+
 static struct lh_tensor *attention_of(struct lh_graph *g, bool is_causal, bool has_lengths,
 				      double dropout)
 {
@@ -268,6 +281,7 @@ static const struct large_case large_cases[] = {
 	{{"pool_gaps", pool_gaps, false}, true},
 	{{"shortcut_large", shortcut_large, false}, false},
 	{{"embedding_large", embedding_large, false}, true},
+	{{"fields_large", fields_large, false}, true},
 	{{"attention_128", attention_128, false}, true},
 	{{"attention_causal_128", attention_causal_128, false}, true},
 	{{"attention_across", attention_across, false}, true},

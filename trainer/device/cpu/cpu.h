@@ -119,6 +119,7 @@ LH_CPU_DECLARE(dropout);
 LH_CPU_DECLARE(pool);
 LH_CPU_DECLARE(shortcut);
 LH_CPU_DECLARE(embedding);
+LH_CPU_DECLARE(field_embedding);
 LH_CPU_DECLARE_PREPARED(attention);
 LH_CPU_DECLARE(concat);
 LH_CPU_DECLARE(factorization);

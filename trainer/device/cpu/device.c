@@ -33,6 +33,7 @@ static const struct lh_kernel kernels[LH_N_LAYERS] = {
 	[LH_POOL] = {KERNEL(pool)},
 	[LH_SHORTCUT] = {KERNEL(shortcut)},
 	[LH_EMBEDDING] = {KERNEL(embedding)},
+	[LH_FIELD_EMBEDDING] = {KERNEL(field_embedding)},
 	[LH_ATTENTION] = {PREPARED(attention)},
 	[LH_CONCAT] = {KERNEL(concat)},
 	[LH_FACTORIZATION] = {KERNEL(factorization)},
@@ -42,7 +43,7 @@ static const struct lh_kernel kernels[LH_N_LAYERS] = {
 
 static const struct lh_kernel *find_kernel(enum lh_layer layer)
 {
-	return &kernels[layer];
+	return kernels[layer].forward ? &kernels[layer] : NULL;
 }
 
 /* ---- the machine ---------------------------------------------------------------------------- */
