@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/yaml.h"
-#include "tests/unit/model_cases.h"
+#include "tests/unit/model_runs.h"
 #include "tests/unit/test.h"
 
 enum { ELEMENTS_CHECKED = 2, PATH_SIZE = 4096 };
@@ -285,7 +285,7 @@ static void test_memory_is_within_a_tenth_of_what_must_be_alive(void **state)
 
 	(void)state;
 	for (const struct lh_model_case *c = lh_model_cases; c->name; c++) {
-		lh_model_case_config(c, &config);
+		assert_int_equal(lh_model_case_config(c, &config, &err), 0);
 		check_memory(device, &config, c->batch);
 	}
 	for (const struct lh_model_preset *preset = lh_model_presets; preset->name; preset++) {

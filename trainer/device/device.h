@@ -120,6 +120,7 @@ struct lh_device {
 	char software[96];  /* libraries with versions, instruction sets, drivers */
 };
 
+extern const struct lh_device_ops lh_device_cpu;
 extern const struct lh_device_ops lh_device_reference32;
 extern const struct lh_device_ops lh_device_reference64;
 
