@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cleanup.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/shard.h"
 #include "trainer/layers/layers.h"
@@ -393,6 +394,27 @@ struct lh_graph *lh_learner_graph(const struct lh_learner *l)
 struct lh_device *lh_learner_device(const struct lh_learner *l)
 {
 	return l->device;
+}
+
+int lh_learner_fingerprint(const struct lh_learner *l, uint64_t *ret_hash, struct lh_error *err)
+{
+	size_t n = (size_t)lh_graph_n_parameters(l->graph);
+	lh_cleanup_free float *weights = malloc(n * sizeof(*weights));
+	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, by words */
+	int rc;
+
+	if (!weights)
+		return lh_fail(err, LH_ESYS, ENOMEM, "weights");
+	rc = l->device->ops->read(l->device, lh_graph_parameters(l->graph), l->device->master,
+				  weights, (int64_t)n, err);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, &weights[i], sizeof(bits));
+		hash = (hash ^ bits) * 0x100000001b3u;
+	}
+	*ret_hash = hash;
+	return rc;
 }
 
 /* ---- checkpoints ---------------------------------------------------------------------------- */

@@ -36,8 +36,8 @@ struct lh_learn_spec {
 };
 
 /*
- * Reads a specification for `model`. Faults go to diag, all of them, as "prefix.key.path: what", at the
- * positions that reading->pos_of gives. Valid only when diag stays empty; nothing to free.
+ * Reads a specification for `model`. Faults go to diag, all of them, as "prefix.key.path: what", at
+ * the positions that reading->pos_of gives. Valid only when diag stays empty; nothing to free.
  */
 void lh_learn_spec_read(const char *model, const json_t *json,
 			const struct lh_learn_reading *reading, struct lh_learn_spec *ret_spec,
