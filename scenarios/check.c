@@ -515,8 +515,7 @@ static void check_command(const struct lh_scenario *sc, struct lh_diag *diag)
 /* What a strategy is where it does not say: butterfly as Hivemind is, the others plain. */
 static void resolve_strategy(struct lh_scenario *sc)
 {
-	const struct lh_yaml *written =
-		lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "strategy");
+	const struct lh_yaml *written = lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "strategy");
 	struct lh_strategy_spec *strategy = &sc->workload.strategy;
 	bool is_butterfly = same_text(strategy->kind, "butterfly");
 

@@ -107,6 +107,7 @@ static int open_data(struct lh_learner *l, struct lh_error *err)
 	    !l->place.evaluates)
 		return rc;
 	spec.split = LH_DATA_TEST;
+	spec.n_samples = l->spec.n_test_samples;
 	if ((rc = lh_dataset_open(&spec, &l->test_data, err)))
 		return lh_error_prefix(err, "test data");
 	return lh_loader_new(l->test_data, &in_order, &l->test_loader, err);
