@@ -95,6 +95,23 @@ static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events 
 	return 0;
 }
 
+/* All ranks have stepped with the same averages, so those that came to the end hold the same
+ * weights. */
+static int check_weights(const struct lh_run_events *events, struct lh_error *err)
+{
+	const char *first = events->ranks[0].weights;
+
+	for (size_t r = 1; r < events->n_ranks; r++) {
+		const char *own = events->ranks[r].weights;
+
+		if (*own && *first && strcmp(own, first) != 0)
+			return lh_fail(err, LH_ERUN, 0,
+				       "rank %zu ended with other weights than rank 0 (%s, %s)", r,
+				       own, first);
+	}
+	return 0;
+}
+
 int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_events *events,
 			  struct lh_error *err)
 {
@@ -104,7 +121,7 @@ int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_even
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return check_weights(events, err);
 }
 
 /* Means over the ranks of one epoch, in seconds. */

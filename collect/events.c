@@ -350,6 +350,16 @@ static int read_evaluate(const struct line *line, struct lh_rank_events *rank)
 	return r ? r : read_score(line, &epoch->tested);
 }
 
+static int read_weights(const struct line *line, struct lh_rank_events *rank)
+{
+	const char *hash = json_string_value(json_object_get(line->object, "hash"));
+
+	if (!hash || strlen(hash) >= sizeof(rank->weights))
+		return bad_line(line, "hash", "16 hexadecimal digits");
+	strcpy(rank->weights, hash);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*read)(const struct line *line, struct lh_rank_events *rank);
@@ -361,6 +371,7 @@ static const struct {
 	{"error", read_error},	   {"start", read_start},
 	{"end", read_end},	   {"progress", read_progress},
 	{"learn", read_learn},	   {"evaluate", read_evaluate},
+	{"weights", read_weights},
 };
 
 /* Reads one line that parsed; events that are not known are left alone. */

@@ -84,9 +84,10 @@ struct lh_rank_events {
 	int64_t reported_ns; /* of its last `progress` event */
 	int64_t retransmits; /* over all its connections */
 	int64_t timeouts;
-	bool has_ended; /* its `end` event was read */
-	bool is_cut;	/* the last line was half written */
-	char *error;	/* message of its `error` event, or NULL; owned */
+	bool has_ended;	  /* its `end` event was read */
+	bool is_cut;	  /* the last line was half written */
+	char *error;	  /* message of its `error` event, or NULL; owned */
+	char weights[17]; /* hash of its `weights` event; empty: none */
 };
 
 struct lh_run_events {

@@ -340,8 +340,9 @@ struct lh_train_data {
 	char *kind; /* NULL: there is no training section */
 	char *path; /* absolute, as vocabulary */
 	char *vocabulary;
-	int64_t samples; /* -1: all */
-	double skew;	 /* -1: none */
+	int64_t samples; /* -1: all, as the next */
+	int64_t test_samples;
+	double skew; /* -1: none */
 	bool augment;
 };
 

@@ -31,11 +31,13 @@ static const struct lh_field strategy_fields[] = {
 	 AT(struct lh_strategy_spec, kind), .choices = strategies,
 	 .doc = "how the ranks synchronise"},
 	{.key = "matchmaking", .type = LH_FIELD_DURATION,
-	 AT(struct lh_strategy_spec, matchmaking_ns), .fallback = "5 s", .max = DELAY_MAX,
-	 .doc = "least time that forming a group takes, beside computing"},
+	 AT(struct lh_strategy_spec, matchmaking_ns), .max = DELAY_MAX,
+	 .doc = "least time that forming a group takes, beside computing; 5 s for butterfly, 0 s for "
+		"ring where absent"},
 	{.key = "delayed_update", .type = LH_FIELD_BOOLEAN,
-	 AT(struct lh_strategy_spec, delayed_update), .fallback = "true",
-	 .doc = "the optimizer's step runs beside the next epoch's computing"},
+	 AT(struct lh_strategy_spec, delayed_update),
+	 .doc = "the optimizer's step runs beside the next epoch's computing, and so comes one epoch "
+		"late; true for butterfly, false for ring where absent"},
 	END,
 };
 

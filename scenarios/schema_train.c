@@ -21,6 +21,8 @@ static const struct lh_field train_data_fields[] = {
 	{.key = "samples", .type = LH_FIELD_INTEGER, AT(struct lh_train_data, samples),
 	 .min = 1, .max = 1000000000,
 	 .doc = "no more than these; of synthetic data: exactly these"},
+	{.key = "test_samples", .type = LH_FIELD_INTEGER, AT(struct lh_train_data, test_samples),
+	 .min = 1, .max = 1000000000, .doc = "no more than these of the test data; all where absent"},
 	{.key = "skew", .type = LH_FIELD_NUMBER, AT(struct lh_train_data, skew),
 	 .doc = "how unlike the sites' labels are: the alpha of a Dirichlet distribution (the "
 		"smaller, the more unlike); without: all ranks share one random order"},

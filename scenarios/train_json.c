@@ -40,6 +40,9 @@ static json_t *data_to_json(const struct lh_train_data *data)
 	put_text(object, "vocabulary", data->vocabulary);
 	if (data->samples > 0)
 		json_object_set_new(object, "samples", json_integer((json_int_t)data->samples));
+	if (data->test_samples > 0)
+		json_object_set_new(object, "test_samples",
+				    json_integer((json_int_t)data->test_samples));
 	put_number(object, "skew", data->skew);
 	json_object_set_new(object, "augment", json_boolean(data->augment));
 	return object;

@@ -208,21 +208,21 @@ static void test_clicks_can_be_foretold(void **state)
 		for (int k = 0; k < DENSE; k++)
 			z += dense[k] * (double)s.fields[0].f[k];
 		for (int k = 0; k < SPARSE; k++) {
-			assert_in_range(s.fields[1].i[k], k * BUCKETS, (k + 1) * BUCKETS - 1);
-			z += sparse[s.fields[1].i[k]];
+			assert_in_range(s.fields[1].i[k], 0, BUCKETS - 1);
+			z += sparse[k * BUCKETS + s.fields[1].i[k]];
 		}
 		p = 1 / (1 + exp(-z));
-		step *= (double)s.fields[2].f[0] - p;
+		step *= s.fields[2].i[0] - p;
 		bias += step;
 		for (int k = 0; k < DENSE; k++)
 			dense[k] += step * (double)s.fields[0].f[k];
 		for (int k = 0; k < SPARSE; k++)
-			sparse[s.fields[1].i[k]] += step;
+			sparse[k * BUCKETS + s.fields[1].i[k]] += step;
 		if (!is_test)
 			continue;
 		assert_int_equal(lh_dataset_label(ds, (uint64_t)(i - 2 * TRAIN)),
-				 (int)s.fields[2].f[0]);
-		clicks += (double)s.fields[2].f[0];
+				 s.fields[2].i[0]);
+		clicks += s.fields[2].i[0];
 		loss -= log(s.fields[2].f[0] > 0.5f ? p : 1 - p) / TEST;
 	}
 	clicks /= TEST;

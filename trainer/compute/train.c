@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,13 +169,31 @@ static int end_train_epoch(void *state, uint32_t epoch, int64_t t_ns, struct lh_
 	return evaluate(t, epoch, t_ns, events, err);
 }
 
+/* What all ranks must agree in at the end. */
+static int write_weights(const struct train *t, int64_t t_ns, struct lh_events *events,
+			 struct lh_error *err)
+{
+	uint64_t hash;
+	char text[20];
+	int rc = lh_learner_fingerprint(t->learner, &hash, err);
+
+	if (rc)
+		return rc;
+	snprintf(text, sizeof(text), "%016" PRIx64, hash);
+	return lh_events_add(events, "weights", t_ns,
+			     json_pack("{s:s, s:I}", "hash", text, "steps",
+				       (json_int_t)lh_learner_steps(t->learner)),
+			     err);
+}
+
 /* The last look comes after the last step, which may be a late one. */
 static int finish_train(void *state, int64_t t_ns, struct lh_events *events, struct lh_error *err)
 {
 	struct train *t = state;
+	int rc = write_weights(t, t_ns, events, err);
 
-	if (t->rank != 0 || (t->last_evaluated == t->job->epochs && !t->job->delayed_update))
-		return 0;
+	if (rc || t->rank != 0 || (t->last_evaluated == t->job->epochs && !t->job->delayed_update))
+		return rc;
 	return evaluate(t, t->job->epochs - 1, t_ns, events, err);
 }
 

@@ -37,7 +37,7 @@ struct place {
 	uint32_t column;
 };
 
-static int parse_label(const struct place *at, const char *p, size_t n, float *ret,
+static int parse_label(const struct place *at, const char *p, size_t n, int32_t *ret,
 		       struct lh_error *err)
 {
 	if (n != 1 || (*p != '0' && *p != '1'))
@@ -72,11 +72,10 @@ static int parse_dense(const struct place *at, const char *p, size_t n, float *r
 		       (int)(n < NUMBER_BYTES_MAX ? n : NUMBER_BYTES_MAX), p);
 }
 
-/* FNV-1a of the text, of which each column has its own buckets. */
+/* FNV-1a of the text. */
 static int parse_sparse(const struct lh_ctr_shape *shape, const struct place *at, const char *p,
 			size_t n, int32_t *ret, struct lh_error *err)
 {
-	uint32_t sparse = at->column - 2 - shape->n_dense;
 	uint64_t h = 0xcbf29ce484222325u;
 
 	if (n > VALUE_BYTES_MAX || memchr(p, '"', n) || memchr(p, '\0', n))
@@ -86,7 +85,7 @@ static int parse_sparse(const struct lh_ctr_shape *shape, const struct place *at
 			       at->path, (unsigned long long)at->line, at->column, VALUE_BYTES_MAX);
 	for (size_t i = 0; i < n; i++)
 		h = (h ^ (uint8_t)p[i]) * 0x100000001b3u;
-	*ret = (int32_t)(sparse * shape->n_buckets + (h ^ h >> 32) % shape->n_buckets);
+	*ret = (int32_t)((h ^ h >> 32) % shape->n_buckets);
 	return 0;
 }
 
@@ -238,7 +237,7 @@ static int open_ctr(struct lh_dataset *ds, struct lh_error *err)
 	ds->n_labels = 2;
 	lh_dataset_add_field(ds, "dense", LH_DATA_F32, 1, c->shape.n_dense, 0, 0);
 	lh_dataset_add_field(ds, "sparse", LH_DATA_I32, 1, c->shape.n_sparse, 0, 0);
-	lh_dataset_add_field(ds, "labels", LH_DATA_F32, 0, 0, 0, 0);
+	lh_dataset_add_field(ds, "labels", LH_DATA_I32, 0, 0, 0, 0);
 	return 0;
 }
 
@@ -261,7 +260,7 @@ static int read_ctr(struct lh_dataset *ds, uint64_t index, uint64_t epoch, void 
 
 	(void)epoch;
 	if (r == 0)
-		*(float *)ret_fields[2] = row.label;
+		*(int32_t *)ret_fields[2] = row.label;
 	return r;
 }
 

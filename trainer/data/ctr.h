@@ -21,7 +21,7 @@ struct lh_ctr_shape {
 
 /* What one line says. Its arrays are the caller's, of the shape's sizes. */
 struct lh_ctr_row {
-	float label;
+	int32_t label;
 	float *dense;	 /* sign(x) ln(1 + |x|); 0 where empty */
 	int32_t *sparse; /* column * n_buckets + hash of the text; also where empty */
 };

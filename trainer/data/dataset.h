@@ -6,9 +6,8 @@
  * Fields by kind of data, shapes of one sample:
  *   images [H,W,C] f32 normalised, labels [] i32
  *   tokens [T] i32, targets [T] i32 (-1: not counted)
- *   dense [n_dense] f32, sparse [n_sparse] i32, labels [] f32 (0 or 1); sparse ids are offset
- *     by their column, column * n_buckets + bucket, so that one table of n_sparse * n_buckets
- *     rows serves all
+ *   dense [n_dense] f32 (perhaps none), sparse [n_sparse] i32, each 0 to n_buckets - 1,
+ *     labels [] i32 (0 or 1)
  *   mel [n_frames,n_mels] f32, tokens [L] i32, targets [L] i32; or mel, labels
  */
 #ifndef LH_TRAINER_DATA_DATASET_H

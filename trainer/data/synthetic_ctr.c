@@ -58,7 +58,7 @@ static int open_clicks(struct lh_dataset *ds, struct lh_error *err)
 	ds->n_labels = 2;
 	lh_dataset_add_field(ds, "dense", LH_DATA_F32, 1, spec->n_dense, 0, 0);
 	lh_dataset_add_field(ds, "sparse", LH_DATA_I32, 1, spec->n_sparse, 0, 0);
-	lh_dataset_add_field(ds, "labels", LH_DATA_F32, 0, 0, 0, 0);
+	lh_dataset_add_field(ds, "labels", LH_DATA_I32, 0, 0, 0, 0);
 	return 0;
 }
 
@@ -95,7 +95,7 @@ static int draw_sample(const struct lh_dataset *ds, uint64_t index, float *dense
 		log_odds += (double)s->weights[row] + last * (double)s->factors[row];
 		last = (double)s->factors[row];
 		if (sparse)
-			sparse[i] = (int32_t)row;
+			sparse[i] = (int32_t)(row % spec->n_buckets);
 	}
 	return lh_rng_uniform(&rng) < 1 / (1 + exp(-log_odds));
 }
@@ -105,7 +105,7 @@ static int read_clicks(struct lh_dataset *ds, uint64_t index, uint64_t epoch,
 {
 	(void)epoch;
 	(void)err;
-	*(float *)ret_fields[2] = (float)draw_sample(ds, index, ret_fields[0], ret_fields[1]);
+	*(int32_t *)ret_fields[2] = draw_sample(ds, index, ret_fields[0], ret_fields[1]);
 	return 0;
 }
 

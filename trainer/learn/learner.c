@@ -76,6 +76,7 @@ static int open_data(struct lh_learner *l, struct lh_error *err)
 	    !l->place.evaluates)
 		return rc;
 	spec.split = LH_DATA_TEST;
+	spec.n_samples = l->spec.n_test_samples;
 	if ((rc = lh_dataset_open(&spec, &l->test_data, err)))
 		return lh_error_prefix(err, "test data");
 	return lh_loader_new(l->test_data, &in_order, &l->test_loader, err);
@@ -101,6 +102,10 @@ static int bind_batch(struct lh_learner *l, struct lh_error *err)
 	for (uint32_t i = 0; i < b->n_fields; i++) {
 		struct lh_tensor *input = lh_graph_find(l->graph, fields[i].name);
 
+		if (lh_data_field_elements(&fields[i]) == 0) {
+			n_inputs++;
+			continue;
+		}
 		if (!input || !fits(&fields[i], input, l->place.micro_batch))
 			return lh_fail(err, LH_EINPUT, 0, "model %s cannot take the %s of %s data",
 				       l->spec.model.preset->name, fields[i].name,
@@ -184,7 +189,8 @@ int lh_learner_write_inputs(struct lh_learner *l, struct lh_error *err)
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < l->batch.n_fields; i++)
-		rc = lh_tensor_write(l->graph, l->batch.inputs[i], l->batch.fields[i], err);
+		if (l->batch.inputs[i])
+			rc = lh_tensor_write(l->graph, l->batch.inputs[i], l->batch.fields[i], err);
 	return rc;
 }
 

@@ -111,6 +111,10 @@ void lh_learner_count_memory(const struct lh_learner *learner,
 struct lh_graph *lh_learner_graph(const struct lh_learner *learner);
 struct lh_device *lh_learner_device(const struct lh_learner *learner);
 
+/* A hash of all parameters, bit by bit: equal for equal weights. */
+int lh_learner_fingerprint(const struct lh_learner *learner, uint64_t *ret_hash,
+			   struct lh_error *err);
+
 /* Checkpoints: see trainer/optim/checkpoint.h. settings: what must agree, from the specification
  * and place. */
 int lh_learner_save(const struct lh_learner *learner, const char *path, struct lh_error *err);

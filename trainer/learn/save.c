@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A learner's files. See learner.h. */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "core/cleanup.h"
 #include "trainer/learn/learner_internal.h"
 #include "trainer/optim/checkpoint.h"
 
@@ -69,5 +72,26 @@ int lh_learner_load(struct lh_learner *l, const char *path, struct lh_error *err
 	}
 	json_decref(settings);
 	json_decref(progress);
+	return rc;
+}
+
+int lh_learner_fingerprint(const struct lh_learner *l, uint64_t *ret_hash, struct lh_error *err)
+{
+	size_t n = (size_t)lh_graph_n_parameters(l->graph);
+	lh_cleanup_free float *weights = malloc(n * sizeof(*weights));
+	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, by words */
+	int rc;
+
+	if (!weights)
+		return lh_fail(err, LH_ESYS, ENOMEM, "weights");
+	rc = l->device->ops->read(l->device, lh_graph_parameters(l->graph), l->device->master,
+				  weights, (int64_t)n, err);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, &weights[i], sizeof(bits));
+		hash = (hash ^ bits) * 0x100000001b3u;
+	}
+	*ret_hash = hash;
 	return rc;
 }

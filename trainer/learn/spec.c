@@ -215,8 +215,8 @@ static void check_use(const struct section *s, const struct lh_learn_spec *spec)
 
 static void read_data(const struct section *top, struct lh_learn_spec *spec)
 {
-	static const char *const known[] = {"kind", "path",    "vocabulary", "samples",
-					    "skew", "augment", NULL};
+	static const char *const known[] = {"kind",	    "path", "vocabulary", "samples",
+					    "test_samples", "skew", "augment",	  NULL};
 	struct section s = enter(top, "data", "data.");
 	const char *kind = take_text(&s, "kind");
 	const struct lh_dataset_ops *ops = find_dataset(kind);
@@ -232,6 +232,7 @@ static void read_data(const struct section *top, struct lh_learn_spec *spec)
 	spec->data.path = *spec->data_path ? spec->data_path : NULL;
 	spec->data.vocab_path = *spec->vocabulary_path ? spec->vocabulary_path : NULL;
 	take_count(&s, "samples", 1000000000, &spec->data.n_samples);
+	take_count(&s, "test_samples", 1000000000, &spec->n_test_samples);
 	take_number(&s, "skew", &spec->skew);
 	take_boolean(&s, "augment", &spec->augment);
 	if (spec->skew != 0 && !(spec->skew >= SKEW_MIN && spec->skew <= SKEW_MAX))

@@ -26,7 +26,8 @@ struct lh_learn_spec {
 	struct lh_data_spec data; /* of the training part; its strings are the two below */
 	char data_path[LH_LEARN_PATH_MAX];
 	char vocabulary_path[LH_LEARN_PATH_MAX];
-	double skew; /* Dirichlet's alpha; 0: all ranks share one order */
+	uint64_t n_test_samples; /* no more than these of the test part; 0: all */
+	double skew;		 /* Dirichlet's alpha; 0: all ranks share one order */
 	bool augment;
 	struct lh_optimizer_options optimizer;
 	struct lh_schedule schedule; /* in optimizer steps; total_steps is the caller's to set */
