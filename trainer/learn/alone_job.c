@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a training alone is asked to do. See alone.h. */
-#include <string.h>
+/* What a training alone is asked to do. See alone_job.h. */
+#include "trainer/learn/alone_job.h"
 
-#include "trainer/learn/alone.h"
+#include <string.h>
 
 static const uint64_t STEPS_MAX = 1000000000000, SAMPLES_MAX = 1000000;
 
