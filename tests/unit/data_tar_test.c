@@ -196,7 +196,7 @@ static void test_text_samples_are_padded(void **state)
 	write_shard(f, "train.tar", t);
 	ds = data_open(&spec);
 	data_read(ds, 0, 0, &s);
-	assert_memory_equal(s.fields[0].i, ((int32_t[]){'a', 'b', 'c', 256}), 16);
+	assert_memory_equal(s.fields[0].i, ((int32_t[]){'a', 'b', 'c', 0}), 16);
 	assert_memory_equal(s.fields[1].i, ((int32_t[]){'b', 'c', -1, -1}), 16);
 	data_read(ds, 1, 0, &s);
 	assert_memory_equal(s.fields[0].i, ((int32_t[]){'d', 'e', 'f', 'g'}), 16);

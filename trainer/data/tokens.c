@@ -63,7 +63,12 @@ static int init(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known, in
 		struct lh_error *err)
 {
 	struct lh_data_spec *spec = &ds->spec;
-	uint32_t n_all = n_known + (mask < 0);
+	bool is_causal = spec->objective == LH_DATA_CAUSAL;
+	uint32_t n_all = n_known + (mask < 0 && !is_causal);
+
+	/* nothing is masked, and what pads comes after all that is foretold */
+	if (mask < 0)
+		mask = is_causal ? 0 : (int32_t)n_known;
 
 	if (spec->vocab_size && spec->vocab_size < n_all)
 		return lh_fail(err, LH_EINPUT, 0,
@@ -75,7 +80,7 @@ static int init(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known, in
 	if (spec->mask_probability == 0)
 		spec->mask_probability = mask_probability_default;
 	*t = (struct lh_tokens){.n_known = n_known,
-				.mask = mask < 0 ? (int32_t)n_known : mask,
+				.mask = mask,
 				.n_tokens = spec->n_tokens,
 				.objective = spec->objective,
 				.mask_probability = spec->mask_probability};

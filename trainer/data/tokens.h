@@ -12,7 +12,9 @@
 /* How samples are made of tokens 0 <= token < n_known. */
 struct lh_tokens {
 	uint32_t n_known;
-	int32_t mask;	   /* also pads; n_known where the tokeniser has none of its own */
+	/* Also pads; where the tokeniser has none of its own n_known, or 0 where the next token is
+	 * foretold. */
+	int32_t mask;
 	uint32_t n_tokens; /* of one sample */
 	enum lh_data_objective objective;
 	double mask_probability;
