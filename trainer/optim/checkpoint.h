@@ -21,7 +21,8 @@
  * Writes path, replacing it atomically.
  * settings: an object of all that a resumed run must agree in: the model's name and its settings,
  * the schedule, seeds, the data. progress: an object of where it is: step, epoch, the sampler's
- * position, the loss scale. optimizer: NULL for a model alone. LH_ESYS; LH_EENV for a full disk.
+ * position, the loss scale. optimizer: NULL for a model alone. LH_ESYS: then the file that
+ * was there is as it was.
  */
 int lh_checkpoint_write(const char *path, const struct lh_graph *graph,
 			const struct lh_optimizer *optimizer, const json_t *settings,

@@ -16,6 +16,11 @@
 #include "core/error.h"
 #include "trainer/tensor/tensor.h"
 
+enum { LH_SAFETENSORS_HEADER_MAX_BYTES = 16 << 20 };
+
+/* The format's name of a type: "F32". */
+const char *lh_safetensors_type_name(enum lh_dtype dtype);
+
 /* A tensor to be written. */
 struct lh_safetensor_entry {
 	const char *name;
