@@ -135,7 +135,7 @@ def main():
         reference = exact if is_double else run_torch(metadata, tensors, dtype)
         tolerance = arguments.tolerance or TOLERANCE[dtype]
         n_bad = compare(tensors, reference, exact, tolerance)
-    except (OSError, ValueError, IndexError, RuntimeError) as error:
+    except experiment.BAD_FILE as error:
         print("compare: %s: %s" % (arguments.file, error), file=sys.stderr)
         return 2
     if kinks.n_near:

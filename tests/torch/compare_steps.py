@@ -48,7 +48,7 @@ def main():
             raise ValueError("losses are missing")
         losses = tensors["losses"].flatten().tolist()
         expected = run_torch(metadata, tensors, len(losses))
-    except (OSError, ValueError, IndexError, RuntimeError) as error:
+    except experiment.BAD_FILE as error:
         print("compare_steps: %s: %s" % (arguments.file, error), file=sys.stderr)
         return 2
     n_bad = 0

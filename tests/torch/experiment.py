@@ -15,6 +15,9 @@ import torch
 import layout
 import models
 
+# what a file that is no good raises, here or inside PyTorch
+BAD_FILE = (OSError, ValueError, TypeError, LookupError, RuntimeError, ArithmeticError)
+
 FIELDS = {
     models.LeNet5: ("images", "labels"),
     models.ResNet: ("images", "labels"),
@@ -24,6 +27,7 @@ FIELDS = {
     models.Whisper: ("frames", "tokens", "labels"),
     models.DeepFM: ("ids", "numeric", "labels"),
 }
+FLOAT_FIELDS = ("images", "frames", "numeric")
 
 
 def json_object(metadata, key):
@@ -48,7 +52,10 @@ def build_model(metadata):
         if key not in known:
             there = ", ".join(known)
             raise ValueError("settings: %s has no %r; there are %s" % (family, key, there))
-    return models.build(family, settings)
+    try:
+        return models.build(family, settings)
+    except (TypeError, LookupError, RuntimeError, ArithmeticError) as error:
+        raise ValueError("settings: %s of %s cannot be built: %s" % (settings, family, error))
 
 
 def refuse_randomness(model):
@@ -103,7 +110,10 @@ def read_batch(model, tensors, prefix=""):
         if name not in tensors:
             raise ValueError("%s is missing" % name)
         value = layout.input_from_file(field, torch.from_numpy(tensors[name].copy()))
-        batch[field] = value.to(dtype) if value.is_floating_point() else value.long()
+        if value.is_floating_point() != (field in FLOAT_FIELDS):
+            wanted = "F32 or F64" if field in FLOAT_FIELDS else "I32 or I64"
+            raise ValueError("%s: must be %s" % (name, wanted))
+        batch[field] = value.to(dtype) if field in FLOAT_FIELDS else value.long()
     return batch
 
 

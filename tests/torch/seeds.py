@@ -81,7 +81,7 @@ def main():
             finals.append(statistics.mean(losses[-arguments.last :]))
             numbers = (seed, finals[-1], losses[0], len(losses))
             print("seed %d: %.5f (first step %.5f, %d steps)" % numbers, flush=True)
-    except (OSError, ValueError, IndexError, RuntimeError) as error:
+    except experiment.BAD_FILE as error:
         print("seeds: %s: %s" % (arguments.file, error), file=sys.stderr)
         return 2
     mean, variance = summary("PyTorch", finals)

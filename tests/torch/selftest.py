@@ -278,6 +278,16 @@ class CompareTest(FileTest):
                 "dropout and stochastic_depth must be 0",
             ),
             (meta(settings="{"), "settings is not JSON"),
+            (meta(settings=json.dumps({**small, "layers": "two"})), "gpt2 cannot be built"),
+            (meta(settings=json.dumps({**small, "heads": 3})), "does not divide into 3 heads"),
+            (
+                put("input.tokens", numpy.zeros((2, 6), "float32")),
+                "input.tokens: must be I32 or I64",
+            ),
+            (put("input.tokens", numpy.full((2, 6), 40, "int32")), "compare: "),
+            (put("input.tokens", numpy.zeros((2, 9), "int32")), "compare: "),
+            (put("input.labels", numpy.full((2, 6), 40, "int32")), "compare: "),
+            (put("input.labels", numpy.zeros((2, 5), "int32")), "compare: "),
         ]
         for spoil, message in cases:
             with self.subTest(message):
