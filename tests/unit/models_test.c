@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "core/yaml.h"
-#include "tests/unit/model_cases.h"
+#include "tests/unit/model_runs.h"
 #include "tests/unit/test.h"
+#include "trainer/optim/optimizer.h"
 
-enum { ELEMENTS_CHECKED = 2, PATH_SIZE = 4096 };
+enum { ELEMENTS_CHECKED = 2, STEPS_TO_LEARN = 30, PATH_SIZE = 4096 };
+static const double LEARNING_RATE = 0.01;
 
 /* Over a smaller step, no activation crosses the kink of a ReLU that it crossed over the first, but
  * rounding weighs more. */
@@ -285,7 +287,7 @@ static void test_memory_is_within_a_tenth_of_what_must_be_alive(void **state)
 
 	(void)state;
 	for (const struct lh_model_case *c = lh_model_cases; c->name; c++) {
-		lh_model_case_config(c, &config);
+		assert_int_equal(lh_model_case_config(c, &config, &err), 0);
 		check_memory(device, &config, c->batch);
 	}
 	for (const struct lh_model_preset *preset = lh_model_presets; preset->name; preset++) {
@@ -294,6 +296,51 @@ static void test_memory_is_within_a_tenth_of_what_must_be_alive(void **state)
 			check_memory(device, &config, batches[i]);
 	}
 	device->ops->close(device);
+}
+
+/* ---- training ------------------------------------------------------------------------------- */
+
+/* The loss after some steps on one batch over that before them. */
+static double learn_by_heart(const struct lh_model_case *c, struct lh_case_run *run)
+{
+	struct lh_optimizer_options options;
+	struct lh_optimizer *optimizer;
+	struct lh_model_config config;
+	struct lh_error err = {0};
+	struct lh_loss first, last = {0};
+	double norm;
+
+	if (lh_optimizer_options_init("adamw", &options, &err) ||
+	    lh_optimizer_new(run->graph, &options, &optimizer, &err) ||
+	    lh_model_case_config(c, &config, &err) ||
+	    lh_graph_init_parameters(run->graph, 1, &err) ||
+	    lh_model_batch_write(run->graph, &config, 1, 0, &err))
+		fail_msg("%s: %s", c->name, err.message);
+	for (int step = 0; step <= STEPS_TO_LEARN; step++) {
+		if (lh_graph_zero_gradients(run->graph, &err) ||
+		    lh_graph_forward(run->graph, &run->pass, &err) ||
+		    lh_loss_read(run->graph, run->loss, step ? &last : &first, &err) ||
+		    lh_graph_backward(run->graph, &run->pass, 1, &err) ||
+		    lh_optimizer_step(optimizer, LEARNING_RATE, 1, &norm, &err))
+			fail_msg("%s: %s", c->name, err.message);
+	}
+	lh_optimizer_free(optimizer);
+	return last.mean / first.mean;
+}
+
+static void test_every_model_learns_a_batch_by_heart(void **state)
+{
+	(void)state;
+	for (const struct lh_model_case *c = lh_model_cases; c->name; c++) {
+		struct lh_case_run run;
+		double left;
+
+		lh_model_case_open(c, &lh_device_reference32, LH_F32, &run);
+		left = learn_by_heart(c, &run);
+		if (!(left < 0.1))
+			fail_msg("%s: %.3g of the loss is left", c->name, left);
+		lh_case_close(&run);
+	}
 }
 
 /* ---- initial values ------------------------------------------------------------------------- */
@@ -502,6 +549,7 @@ int main(void)
 		cmocka_unit_test(test_gradients_are_those_of_finite_differences),
 		cmocka_unit_test(test_float_agrees_with_double),
 		cmocka_unit_test(test_memory_is_within_a_tenth_of_what_must_be_alive),
+		cmocka_unit_test(test_every_model_learns_a_batch_by_heart),
 		cmocka_unit_test(test_initial_values_are_those_of_the_models_authors),
 		cmocka_unit_test(test_frame_positions_begin_as_sinusoids),
 		cmocka_unit_test(test_presets_stay_within_their_families_ranges),
