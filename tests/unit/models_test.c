@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "core/yaml.h"
 #include "tests/unit/model_runs.h"
 #include "tests/unit/test.h"
@@ -59,14 +60,11 @@ static int64_t count_parameters(const char *name)
 	struct lh_device *device = open_reference();
 	struct lh_error err = {0};
 	struct lh_model_config config;
-	struct lh_graph *graph;
 	int64_t n;
 
-	if (lh_model_config_init(name, &config, &err))
+	if (lh_model_config_init(name, &config, &err) ||
+	    lh_model_count_parameters(device, &config, &n, &err))
 		fail_msg("%s", err.message);
-	graph = build_dry(device, &config, 2);
-	n = lh_graph_n_parameters(graph);
-	lh_graph_free(graph);
 	device->ops->close(device);
 	return n;
 }
@@ -516,6 +514,7 @@ static void test_settings_that_do_not_fit_each_other_are_told(void **state)
 		 "a sequence of 1025; its table of 1024 positions holds at most 1024"},
 		{"roberta-base", "sequence=513",
 		 "a sequence of 513; its table of 514 positions holds at most 512"},
+		{"whisper-tiny", "heads=5", "heads=5 do not divide width=384"},
 		{"whisper-tiny", "frames=3001",
 		 "a sequence of 1501; its table of 1500 positions holds at most 1500"},
 		{"convnext-tiny", "image=8",
@@ -541,7 +540,42 @@ static void test_settings_that_do_not_fit_each_other_are_told(void **state)
 	device->ops->close(device);
 }
 
-int main(void)
+/* ---- docs/models.md ------------------------------------------------------------------------- */
+
+static char *document(void)
+{
+	struct lh_device *device = open_reference();
+	struct lh_error err = {0};
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_non_null(out);
+	if (lh_models_document(device, out, &err))
+		fail_msg("%s", err.message);
+	fclose(out);
+	device->ops->close(device);
+	return text;
+}
+
+static void test_the_documentation_is_what_the_tables_say(void **state)
+{
+	const char *source = getenv("srcdir");
+	char *written, *text = document(), path[PATH_SIZE];
+	struct lh_error err = {0};
+	size_t size;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/docs/models.md", source ? source : ".");
+	if (lh_file_read(path, 1 << 20, &written, &size, &err))
+		fail_msg("%s", err.message);
+	if (strcmp(text, written))
+		fail_msg("mend: tests/unit/models_test --document >docs/models.md");
+	free(written);
+	free(text);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_presets_have_the_published_numbers_of_parameters),
@@ -557,7 +591,15 @@ int main(void)
 		cmocka_unit_test(test_wrong_settings_are_refused_with_what_would_be_right),
 		cmocka_unit_test(test_an_unknown_model_is_refused_with_the_nearest),
 		cmocka_unit_test(test_settings_that_do_not_fit_each_other_are_told),
+		cmocka_unit_test(test_the_documentation_is_what_the_tables_say),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "--document") == 0) {
+		char *text = document();
+
+		fputs(text, stdout);
+		free(text);
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
