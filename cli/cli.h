@@ -30,6 +30,7 @@ int lh_cmd_plot(int argc, char **argv);
 int lh_cmd_capture(int argc, char **argv);
 int lh_cmd_reproduce(int argc, char **argv);
 int lh_cmd_import(int argc, char **argv);
+int lh_cmd_train(int argc, char **argv);
 int lh_cmd_doctor(int argc, char **argv);
 int lh_cmd_schema(int argc, char **argv);
 

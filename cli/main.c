@@ -21,6 +21,7 @@ const struct lh_verb lh_verbs[] = {
 	{"rerun", "RUN", "repeat a run from its results folder", lh_cmd_rerun},
 	{"verify", "NETWORK|SCENARIO", "build a network and measure that it is what was asked for",
 	 lh_cmd_verify},
+	{"train", "MODEL", "train a model on this machine alone", lh_cmd_train},
 	{"list", "[WORD]", "list scenarios and experiments", lh_cmd_list},
 	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
 	{"capture", "FILE|RUN", "make tables and a figure of the TCP flows in captured packets",

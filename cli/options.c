@@ -12,7 +12,7 @@
 #include "core/cleanup.h"
 #include "core/units.h"
 
-enum { FIRST_ID = 256, DOC_COLUMN = 20 };
+enum { FIRST_ID = 256, DOC_COLUMN = 20, LETTERS_MAX = 32 };
 
 void lh_overrides_done(struct lh_overrides *overrides)
 {
@@ -30,7 +30,7 @@ void lh_options_print(const struct lh_option *rows)
 		       row->arg ? row->arg : "", row->doc);
 }
 
-static int add(const char *verb, struct lh_overrides *o, const char *path, const char *value)
+int lh_overrides_add(const char *verb, struct lh_overrides *o, const char *path, const char *value)
 {
 	if (o->n == LH_OVERRIDES_MAX)
 		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
@@ -38,25 +38,33 @@ static int add(const char *verb, struct lh_overrides *o, const char *path, const
 	return -1;
 }
 
+int lh_overrides_add_owned(const char *verb, struct lh_overrides *o, char *path, const char *value)
+{
+	if (o->n_owned == LH_OVERRIDES_MAX || !path) {
+		free(path);
+		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
+	}
+	o->owned[o->n_owned++] = path;
+	return lh_overrides_add(verb, o, path, value);
+}
+
 int lh_option_set(const char *verb, struct lh_overrides *o, const char *value)
 {
 	const char *equals = strchr(value, '=');
-	char *path;
 
 	if (!equals || equals == value)
 		return lh_cli_usage(verb, "--set takes PATH=VALUE, not '%s'", value);
-	if (o->n_owned == LH_OVERRIDES_MAX || !(path = strndup(value, (size_t)(equals - value))))
-		return lh_cli_usage(verb, "more than %d changes", LH_OVERRIDES_MAX);
-	o->owned[o->n_owned++] = path;
-	return add(verb, o, path, equals + 1);
+	return lh_overrides_add_owned(verb, o, strndup(value, (size_t)(equals - value)),
+				      equals + 1);
 }
 
 /* Nodes on the host have no other clock than the real one. */
 int lh_option_nodes(const char *verb, struct lh_overrides *o, const char *value)
 {
-	int status = strcmp(value, "host") == 0 ? add(verb, o, "run.clock", "real") : -1;
+	int status =
+		strcmp(value, "host") == 0 ? lh_overrides_add(verb, o, "run.clock", "real") : -1;
 
-	return status >= 0 ? status : add(verb, o, "run.nodes", value);
+	return status >= 0 ? status : lh_overrides_add(verb, o, "run.nodes", value);
 }
 
 int lh_option_capture(const char *verb, struct lh_overrides *o, const char *value)
@@ -67,7 +75,7 @@ int lh_option_capture(const char *verb, struct lh_overrides *o, const char *valu
 	if (lh_capture_option_add(&o->capture, value) < 0)
 		return 1;
 	if (is_first)
-		return add(verb, o, key, o->capture);
+		return lh_overrides_add(verb, o, key, o->capture);
 	for (size_t i = 0; i < o->n; i++)
 		if (o->list[i].path == key)
 			o->list[i].value = o->capture;
@@ -78,7 +86,8 @@ static int take(const struct lh_options *options, const struct lh_option *row, v
 		struct lh_overrides *overrides)
 {
 	if (row->key)
-		return add(options->verb, overrides, row->key, row->value ? row->value : optarg);
+		return lh_overrides_add(options->verb, overrides, row->key,
+					row->value ? row->value : optarg);
 	if (row->change)
 		return row->change(options->verb, overrides, optarg);
 	if (row->take)
@@ -104,6 +113,33 @@ static struct option *to_getopt(const struct lh_option *rows, int *ret_n)
 	return table;
 }
 
+/* The options of one letter in getopt's form; a missing value is told apart. */
+static void list_letters(const struct lh_option *rows, char ret_letters[static LETTERS_MAX])
+{
+	size_t at = 0;
+
+	ret_letters[at++] = ':';
+	for (int i = 0; rows[i].name && at + 3 < LETTERS_MAX; i++) {
+		if (!rows[i].letter)
+			continue;
+		ret_letters[at++] = rows[i].letter;
+		if (rows[i].arg)
+			ret_letters[at++] = ':';
+	}
+	ret_letters[at] = '\0';
+}
+
+/* The row that getopt's answer stands for; NULL: none. */
+static const struct lh_option *find_row(const struct lh_option *rows, int n, int id)
+{
+	if (id >= FIRST_ID && id < FIRST_ID + n)
+		return &rows[id - FIRST_ID];
+	for (int i = 0; i < n; i++)
+		if (rows[i].letter && rows[i].letter == id)
+			return &rows[i];
+	return NULL;
+}
+
 /* Whether the word is the row's option in full: --node is not short for --nodes. */
 static bool is_in_full(const struct lh_option *row, const char *word)
 {
@@ -117,8 +153,10 @@ int lh_options_parse(const struct lh_options *options, int argc, char **argv, vo
 		     struct lh_overrides *overrides, int *ret_index, int *ret_end)
 {
 	lh_cleanup_free struct option *table = NULL;
+	char letters[LETTERS_MAX];
 	int n, id, end = 1;
 
+	list_letters(options->rows, letters);
 	table = to_getopt(options->rows, &n);
 	if (!table)
 		return 1;
@@ -126,7 +164,8 @@ int lh_options_parse(const struct lh_options *options, int argc, char **argv, vo
 		end++;
 	optind = 1;
 	opterr = 0;
-	while ((id = getopt_long(end, argv, ":", table, NULL)) != -1) {
+	while ((id = getopt_long(end, argv, letters, table, NULL)) != -1) {
+		const struct lh_option *row = find_row(options->rows, n, id);
 		const char *shown = argv[optind - 1];
 		int status;
 
@@ -134,13 +173,12 @@ int lh_options_parse(const struct lh_options *options, int argc, char **argv, vo
 			return lh_cli_usage(options->verb, "'%s' needs a value", shown);
 		if (optarg == shown && id >= FIRST_ID)
 			shown = argv[optind - 2];
-		if (id < FIRST_ID || id >= FIRST_ID + n ||
-		    !is_in_full(&options->rows[id - FIRST_ID], shown))
+		if (!row || (id >= FIRST_ID && !is_in_full(row, shown)))
 			return lh_cli_usage(options->verb, "there is no option '%s'%s%s%s", shown,
 					    strchr(shown, '=') ? ", or it takes no value" : "",
 					    options->hint ? "; " : "",
 					    options->hint ? options->hint : "");
-		status = take(options, &options->rows[id - FIRST_ID], context, overrides);
+		status = take(options, row, context, overrides);
 		if (status >= 0)
 			return status;
 	}

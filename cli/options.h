@@ -25,9 +25,17 @@ struct lh_overrides {
 
 void lh_overrides_done(struct lh_overrides *overrides);
 
+/* Adds one; path and value are borrowed, or the path is taken over. -1, or the exit status where
+ * there are too many. */
+int lh_overrides_add(const char *verb, struct lh_overrides *overrides, const char *path,
+		     const char *value);
+int lh_overrides_add_owned(const char *verb, struct lh_overrides *overrides, char *path,
+			   const char *value);
+
 /* One option; a table of them ends with name NULL. */
 struct lh_option {
 	const char *name;
+	char letter;	 /* its short form; 0: none */
 	const char *arg; /* NULL: none */
 	const char *doc;
 	const char *key;   /* of the scenario; NULL: none */

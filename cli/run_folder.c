@@ -48,17 +48,18 @@ static bool is_abandoned(int fd, struct stat *ret_st)
 	       flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-/* Removes what a killed run has left. A run takes the lock before it writes run.json; what has
- * none is just being made, or not ours, unless it has been empty for long. */
+/* Removes what a killed run has left. A run takes the lock before it writes run.json or train.json;
+ * what has none is just being made, or not ours, unless it has been empty for long. */
 static bool remove_abandoned(const char *path, int fd)
 {
 	lh_cleanup_free char *run = lh_path_join(path, "run.json");
+	lh_cleanup_free char *training = lh_path_join(path, "train.json");
 	struct lh_error ignored;
 	struct stat st;
 
-	if (!run || !is_abandoned(fd, &st))
+	if (!run || !training || !is_abandoned(fd, &st))
 		return false;
-	if (lh_path_exists(run))
+	if (lh_path_exists(run) || lh_path_exists(training))
 		return lh_dir_remove(path, &ignored) == 0;
 	return time(NULL) - st.st_mtime > HEADLESS_S && rmdir(path) == 0;
 }

@@ -41,4 +41,11 @@ int lh_plots_make_proof(const char *proof_dir, const char *template_dir, struct 
 int lh_plots_make_flows(const char *dir, const char *template_dir, const char *about,
 			struct lh_error *err);
 
+/*
+ * Writes dir/figures with one figure of dir/loss.csv: loss and accuracy over epochs. about stands
+ * below the title. Errors as above.
+ */
+int lh_plots_make_training(const char *dir, const char *template_dir, const char *about,
+			   struct lh_error *err);
+
 #endif

@@ -23,9 +23,19 @@ struct options {
 	const char *job_path;
 	const char *events_path;
 	const char *rank;
+	const struct lh_program_task *task; /* NULL: a rank */
 };
 
-enum { OPTION_JOB = 1, OPTION_RANK, OPTION_EVENTS, OPTION_HELP, OPTION_VERSION };
+enum {
+	OPTION_JOB = 1,
+	OPTION_RANK,
+	OPTION_EVENTS,
+	OPTION_HELP,
+	OPTION_VERSION,
+	OPTION_TASK, /* and up */
+	TASKS_MAX = 8,
+	N_OPTIONS = 5,
+};
 
 static void print_help(void)
 {
@@ -34,8 +44,12 @@ static void print_help(void)
 	       "  --job FILE      what all ranks do together, JSON\n"
 	       "  --rank R        which of its ranks this is, from 0\n"
 	       "  --events FILE   where to write, anew\n"
-	       "  --help, --version\n\nmodes:\n",
+	       "  --help, --version\n",
 	       lh_program_name);
+	for (const struct lh_program_task *task = lh_program_tasks; task->name; task++)
+		printf("%s  --%-13s %s\n", task == lh_program_tasks ? "\nInstead of a rank:\n" : "",
+		       task->name, task->doc);
+	printf("\nmodes:\n");
 	for (size_t i = 0; lh_program_modes[i]; i++)
 		printf("  %-14s  %s\n", lh_program_modes[i]->name, lh_program_modes[i]->doc);
 	printf("\nstrategies:\n");
@@ -47,19 +61,41 @@ static void print_help(void)
 	printf("\nExit status: 0 done, 1 failed, 2 wrong usage, 3 wrong job.\n");
 }
 
-/* 0 to go on, 1 when done with success, or an LH_E code. */
-static int read_options(int argc, char **argv, struct options *ret_options, struct lh_error *err)
+/* getopt's form: a rank's options, then the tasks. */
+static void list_options(struct option ret_options[static N_OPTIONS + TASKS_MAX + 1])
 {
-	static const struct option options[] = {
+	static const struct option options[N_OPTIONS] = {
 		{"job", required_argument, NULL, OPTION_JOB},
 		{"rank", required_argument, NULL, OPTION_RANK},
 		{"events", required_argument, NULL, OPTION_EVENTS},
 		{"help", no_argument, NULL, OPTION_HELP},
 		{"version", no_argument, NULL, OPTION_VERSION},
-		{0},
 	};
+
+	memcpy(ret_options, options, sizeof(options));
+	for (int i = 0; i < TASKS_MAX && lh_program_tasks[i].name; i++)
+		ret_options[N_OPTIONS + i] = (struct option){lh_program_tasks[i].name, no_argument,
+							     NULL, OPTION_TASK + i};
+}
+
+static int check_options(const struct options *options, struct lh_error *err)
+{
+	bool is_rank = options->job_path || options->rank || options->events_path;
+
+	if (options->task && is_rank)
+		return lh_fail(err, LH_EUSAGE, 0, "--%s stands alone", options->task->name);
+	if (!options->task && (!options->job_path || !options->rank || !options->events_path))
+		return lh_fail(err, LH_EUSAGE, 0, "--job, --rank and --events are all needed");
+	return 0;
+}
+
+/* 0 to go on, 1 when done with success, or an LH_E code. */
+static int read_options(int argc, char **argv, struct options *ret_options, struct lh_error *err)
+{
+	struct option options[N_OPTIONS + TASKS_MAX + 1] = {0};
 	int option;
 
+	list_options(options);
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
@@ -78,16 +114,16 @@ static int read_options(int argc, char **argv, struct options *ret_options, stru
 		case OPTION_VERSION:
 			printf("%s %s\n", lh_program_name, PACKAGE_VERSION);
 			return 1;
-		default:
+		case '?':
 			return lh_fail(err, LH_EUSAGE, 0, "%s: unknown, or its value is missing",
 				       argv[optind - 1]);
+		default:
+			ret_options->task = &lh_program_tasks[option - OPTION_TASK];
 		}
 	}
 	if (optind < argc)
 		return lh_fail(err, LH_EUSAGE, 0, "%s: unexpected", argv[optind]);
-	if (!ret_options->job_path || !ret_options->rank || !ret_options->events_path)
-		return lh_fail(err, LH_EUSAGE, 0, "--job, --rank and --events are all needed");
-	return 0;
+	return check_options(ret_options, err);
 }
 
 static int parse_rank(const char *text, uint32_t n_ranks, uint32_t *ret_rank, struct lh_error *err)
@@ -146,7 +182,7 @@ int main(int argc, char **argv)
 	/* The default of 50 us would show in every measured time. */
 	prctl(PR_SET_TIMERSLACK, 1UL);
 	if (rc == 0)
-		rc = run(&options, &err);
+		rc = options.task ? options.task->run(stdin, stdout, &err) : run(&options, &err);
 	if (rc == 0)
 		return 0;
 	fprintf(stderr, "%s: %s\n", lh_program_name, err.message);

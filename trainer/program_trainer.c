@@ -5,3 +5,5 @@
 const char lh_program_name[] = "longhaul-trainer";
 
 const struct lh_compute_ops *const lh_program_modes[] = {&lh_compute_replay, NULL};
+
+const struct lh_program_task lh_program_tasks[] = {{NULL, NULL, NULL}};

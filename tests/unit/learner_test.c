@@ -141,15 +141,38 @@ static void test_data_that_a_model_cannot_take_are_refused(void **state)
 {
 	static const char text[] = "{\"data\": {\"kind\": \"synthetic-images\", \"samples\": 8},"
 				   " \"optimizer\": {\"kind\": \"adamw\"}}";
-	const struct lh_learner_place place = {.seed = 1, .micro_batch = 2, .n_ranks = 1};
 	struct lh_learn_spec spec;
-	struct lh_learner *learner;
-	struct lh_error err = {0};
+	struct lh_diag diag = {0};
 
 	(void)state;
-	read_good_spec("gpt-small", text, &spec);
-	assert_int_equal(lh_learner_open(&spec, &place, &learner, &err), LH_EINPUT);
-	assert_non_null(strstr(err.message, "model gpt-small cannot take the images"));
+	read_spec("gpt-small", text, &spec, &diag);
+	assert_int_equal(diag.n_messages, 1);
+	assert_string_equal(diag.messages[0],
+			    "data.kind: model gpt-small does not learn from synthetic-images data; "
+			    "expected one of text, synthetic-text, webdataset");
+	lh_diag_done(&diag);
+}
+
+static void test_every_kind_of_data_is_of_a_task_and_every_task_has_synthetic_ones(void **state)
+{
+	static const char *const synthetic[] = {[LH_TASK_IMAGES] = "synthetic-images",
+						[LH_TASK_TEXT] = "synthetic-text",
+						[LH_TASK_MASKED_TEXT] = "synthetic-text",
+						[LH_TASK_CTR] = "synthetic-ctr",
+						[LH_TASK_SPEECH] = "synthetic-speech"};
+
+	(void)state;
+	for (size_t i = 0; lh_datasets[i]; i++) {
+		int n_tasks = 0;
+
+		for (int task = 0; task <= LH_TASK_SPEECH; task++)
+			n_tasks += lh_learn_takes((enum lh_task)task, lh_datasets[i]->name);
+		if (n_tasks == 0)
+			fail_msg("no task learns from %s", lh_datasets[i]->name);
+	}
+	for (int task = 0; task <= LH_TASK_SPEECH; task++)
+		assert_true(lh_learn_takes((enum lh_task)task, synthetic[task]));
+	assert_false(lh_learn_takes(LH_TASK_IMAGES, "no-such-kind"));
 }
 
 /* The mean of the gradients of two ranks with half the batch each is that of one with the whole, so
@@ -299,6 +322,8 @@ int main(void)
 		cmocka_unit_test(test_all_faults_of_a_specification_are_told),
 		cmocka_unit_test(test_an_unknown_model_is_told_with_the_nearest),
 		cmocka_unit_test(test_data_that_a_model_cannot_take_are_refused),
+		cmocka_unit_test(
+			test_every_kind_of_data_is_of_a_task_and_every_task_has_synthetic_ones),
 		cmocka_unit_test(test_two_ranks_are_one_with_the_whole_batch),
 		cmocka_unit_test(test_a_training_goes_on_bit_for_bit),
 		cmocka_unit_test(test_it_learns_and_counts_every_test_sample),

@@ -1,47 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model that learns. See learner.h. */
-#include "trainer/learn/learner.h"
-
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cleanup.h"
-#include "trainer/data/loader.h"
-#include "trainer/data/shard.h"
-#include "trainer/layers/layers.h"
+#include "trainer/clock.h"
+#include "trainer/learn/learner_internal.h"
 #include "trainer/optim/checkpoint.h"
 
 enum { SHIFT_DENOMINATOR = 8 }; /* augmented images move by up to this part of their height */
-
-/* The fields of a batch, on the host, and the inputs that they go to. */
-struct batch {
-	uint32_t n_fields;
-	void *fields[LH_DATA_FIELDS_MAX];
-	struct lh_tensor *inputs[LH_DATA_FIELDS_MAX];
-	size_t sample_bytes[LH_DATA_FIELDS_MAX];
-	bool is_target[LH_DATA_FIELDS_MAX];
-};
-
-struct lh_learner {
-	struct lh_learn_spec spec;
-	struct lh_learner_place place;
-	struct lh_device *device;
-	struct lh_graph *graph;
-	struct lh_model model;
-	struct lh_optimizer *optimizer;
-	struct lh_dataset *data, *test_data; /* test_data: NULL where it does not evaluate */
-	struct lh_shards *shards;
-	struct lh_loader *loader, *test_loader;
-	struct batch batch;
-	void *step_gradients; /* on the device: what step_with was given */
-	uint32_t n_accumulated;
-	uint64_t n_batches; /* since the begin: the steps of dropout */
-	double grad_norm;
-	double loss_sum, n_counted, n_right; /* since the last score */
-	uint64_t n_samples;
-};
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -123,7 +92,7 @@ static bool fits(const struct lh_data_field *field, const struct lh_tensor *inpu
 /* Ties the data's fields to the model's inputs, all of them. */
 static int bind_batch(struct lh_learner *l, struct lh_error *err)
 {
-	struct batch *b = &l->batch;
+	struct lh_learner_batch *b = &l->batch;
 	const struct lh_data_field *fields = lh_dataset_fields(l->data, &b->n_fields);
 	uint32_t n_tensors, n_inputs = 0;
 	struct lh_tensor *const *tensors = lh_graph_tensors(l->graph, &n_tensors);
@@ -169,10 +138,11 @@ int lh_learner_open(const struct lh_learn_spec *spec, const struct lh_learner_pl
 	l->spec.data.path = spec->data.path ? l->spec.data_path : NULL;
 	l->spec.data.vocab_path = spec->data.vocab_path ? l->spec.vocabulary_path : NULL;
 	l->place = *place;
-	if ((rc = lh_schedule_check(&spec->schedule, err)) == 0 &&
-	    (rc = spec->device->open(&spec->device_options, &l->device, err)) == 0 &&
-	    (rc = open_data(l, err)) == 0 && (rc = build_graph(l, err)) == 0)
-		rc = bind_batch(l, err);
+	rc = spec->schedule.total_steps ? lh_schedule_check(&spec->schedule, err) : 0;
+	if (rc == 0 && (rc = spec->device->open(&spec->device_options, &l->device, err)) == 0 &&
+	    (rc = open_data(l, err)) == 0 && (rc = build_graph(l, err)) == 0 &&
+	    (rc = bind_batch(l, err)) == 0 && l->place.evaluates)
+		rc = lh_quality_new(&l->spec, &l->model, &l->quality, err);
 	if (rc) {
 		lh_learner_close(l);
 		return rc;
@@ -189,6 +159,7 @@ void lh_learner_close(struct lh_learner *l)
 		free(l->batch.fields[i]);
 	lh_loader_free(l->loader);
 	lh_loader_free(l->test_loader);
+	lh_quality_free(l->quality);
 	lh_shards_free(l->shards);
 	lh_dataset_free(l->data);
 	lh_dataset_free(l->test_data);
@@ -201,9 +172,19 @@ void lh_learner_close(struct lh_learner *l)
 	free(l);
 }
 
+int lh_learner_set_schedule(struct lh_learner *l, const struct lh_schedule *schedule,
+			    struct lh_error *err)
+{
+	int rc = lh_schedule_check(schedule, err);
+
+	if (rc == 0)
+		l->spec.schedule = *schedule;
+	return rc;
+}
+
 /* ---- passes --------------------------------------------------------------------------------- */
 
-static int write_inputs(struct lh_learner *l, struct lh_error *err)
+int lh_learner_write_inputs(struct lh_learner *l, struct lh_error *err)
 {
 	int rc = 0;
 
@@ -211,6 +192,39 @@ static int write_inputs(struct lh_learner *l, struct lh_error *err)
 		if (l->batch.inputs[i])
 			rc = lh_tensor_write(l->graph, l->batch.inputs[i], l->batch.fields[i], err);
 	return rc;
+}
+
+/* Ends a phase that began where the last one ended. */
+static int end_phase(struct lh_learner *l, enum lh_learner_phase phase, struct lh_error *err)
+{
+	int64_t now_ns;
+	int rc;
+
+	if (!l->is_timed)
+		return 0;
+	rc = l->device->ops->synchronize(l->device, err);
+	now_ns = lh_clock_now_ns();
+	l->phases_ns[phase] += now_ns - l->mark_ns;
+	l->mark_ns = now_ns;
+	return rc;
+}
+
+static void begin_phase(struct lh_learner *l)
+{
+	if (l->is_timed)
+		l->mark_ns = lh_clock_now_ns();
+}
+
+void lh_learner_time_phases(struct lh_learner *l)
+{
+	l->is_timed = true;
+	memset(l->phases_ns, 0, sizeof(l->phases_ns));
+}
+
+void lh_learner_take_phases(struct lh_learner *l, int64_t ret_ns[static LH_N_PHASES])
+{
+	memcpy(ret_ns, l->phases_ns, sizeof(l->phases_ns));
+	memset(l->phases_ns, 0, sizeof(l->phases_ns));
 }
 
 int lh_learner_accumulate(struct lh_learner *l, struct lh_error *err)
@@ -223,10 +237,14 @@ int lh_learner_accumulate(struct lh_learner *l, struct lh_error *err)
 	struct lh_loss loss;
 	int rc;
 
+	begin_phase(l);
 	if ((rc = lh_loader_next(l->loader, l->place.micro_batch, l->batch.fields, err)) ||
-	    (rc = write_inputs(l, err)) || (rc = lh_graph_forward(l->graph, &pass, err)) ||
+	    (rc = lh_learner_write_inputs(l, err)) || (rc = end_phase(l, LH_PHASE_LOAD, err)) ||
+	    (rc = lh_graph_forward(l->graph, &pass, err)) ||
+	    (rc = end_phase(l, LH_PHASE_FORWARD, err)) ||
 	    (rc = lh_graph_backward(l->graph, &pass, 1, err)) ||
-	    (rc = lh_loss_read(l->graph, l->model.loss, &loss, err)))
+	    (rc = lh_loss_read(l->graph, l->model.loss, &loss, err)) ||
+	    (rc = end_phase(l, LH_PHASE_BACKWARD, err)))
 		return rc;
 	l->loss_sum += loss.mean * loss.n_counted;
 	l->n_counted += loss.n_counted;
@@ -286,72 +304,23 @@ int lh_learner_step_with(struct lh_learner *l, const float *gradients, struct lh
 
 int lh_learner_step(struct lh_learner *l, struct lh_error *err)
 {
-	int rc = step(l, lh_graph_gradients(l->graph), l->n_accumulated, err);
+	int rc;
 
-	return rc ? rc : clear_gradients(l, err);
+	begin_phase(l);
+	if ((rc = step(l, lh_graph_gradients(l->graph), l->n_accumulated, err)) ||
+	    (rc = clear_gradients(l, err)))
+		return rc;
+	return end_phase(l, LH_PHASE_UPDATE, err);
 }
 
 void lh_learner_take_score(struct lh_learner *l, struct lh_score *ret_score)
 {
 	double counted = l->n_counted > 0 ? l->n_counted : 1;
 
-	*ret_score = (struct lh_score){l->loss_sum / counted, l->n_right / counted, l->n_counted,
-				       l->n_samples};
+	*ret_score = (struct lh_score){
+		l->loss_sum / counted, l->n_right / counted, l->n_counted, l->n_samples, NAN, NAN};
 	l->loss_sum = l->n_counted = l->n_right = 0;
 	l->n_samples = 0;
-}
-
-/* ---- evaluation ----------------------------------------------------------------------------- */
-
-/* Fills a batch with n test samples; what is left over repeats the first, not counted. */
-static int fill_test_batch(struct lh_learner *l, uint32_t n, struct lh_error *err)
-{
-	struct batch *b = &l->batch;
-	int rc = lh_loader_next(l->test_loader, n, b->fields, err);
-
-	for (uint32_t i = 0; rc == 0 && i < b->n_fields; i++) {
-		char *field = b->fields[i];
-		size_t bytes = b->sample_bytes[i];
-
-		for (uint32_t k = n; k < l->place.micro_batch; k++) {
-			if (b->is_target[i])
-				memset(field + k * bytes, 0xff, bytes); /* -1: not counted */
-			else
-				memcpy(field + k * bytes, field, bytes);
-		}
-	}
-	return rc ? rc : write_inputs(l, err);
-}
-
-int lh_learner_evaluate(struct lh_learner *l, struct lh_score *ret_score, struct lh_error *err)
-{
-	const struct lh_pass pass = {.is_training = false};
-	uint64_t n_left = l->test_loader ? lh_dataset_size(l->test_data) : 0;
-	double loss_sum = 0, n_counted = 0, n_right = 0;
-
-	if (!l->test_loader)
-		return lh_fail(err, LH_ERUN, 0, "this part of the training has no test data");
-	*ret_score = (struct lh_score){.n_samples = n_left};
-	lh_loader_seek(l->test_loader, 0);
-	while (n_left) {
-		uint32_t n =
-			n_left < l->place.micro_batch ? (uint32_t)n_left : l->place.micro_batch;
-		struct lh_loss loss;
-		int rc;
-
-		if ((rc = fill_test_batch(l, n, err)) ||
-		    (rc = lh_graph_forward(l->graph, &pass, err)) ||
-		    (rc = lh_loss_read(l->graph, l->model.loss, &loss, err)))
-			return rc;
-		loss_sum += loss.mean * loss.n_counted;
-		n_counted += loss.n_counted;
-		n_right += loss.n_right;
-		n_left -= n;
-	}
-	ret_score->n_counted = n_counted;
-	ret_score->loss = n_counted > 0 ? loss_sum / n_counted : 0;
-	ret_score->accuracy = n_counted > 0 ? n_right / n_counted : 0;
-	return 0;
 }
 
 /* ---- what it is ----------------------------------------------------------------------------- */
@@ -369,6 +338,11 @@ uint64_t lh_learner_steps(const struct lh_learner *l)
 uint64_t lh_learner_epoch_samples(const struct lh_learner *l)
 {
 	return lh_loader_epoch_size(l->loader);
+}
+
+uint64_t lh_learner_test_samples(const struct lh_learner *l)
+{
+	return l->test_data ? lh_dataset_size(l->test_data) : 0;
 }
 
 double lh_learner_lr(const struct lh_learner *l)
@@ -395,82 +369,4 @@ struct lh_graph *lh_learner_graph(const struct lh_learner *l)
 struct lh_device *lh_learner_device(const struct lh_learner *l)
 {
 	return l->device;
-}
-
-int lh_learner_fingerprint(const struct lh_learner *l, uint64_t *ret_hash, struct lh_error *err)
-{
-	size_t n = (size_t)lh_graph_n_parameters(l->graph);
-	lh_cleanup_free float *weights = malloc(n * sizeof(*weights));
-	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, by words */
-	int rc;
-
-	if (!weights)
-		return lh_fail(err, LH_ESYS, ENOMEM, "weights");
-	rc = l->device->ops->read(l->device, lh_graph_parameters(l->graph), l->device->master,
-				  weights, (int64_t)n, err);
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		uint32_t bits;
-
-		memcpy(&bits, &weights[i], sizeof(bits));
-		hash = (hash ^ bits) * 0x100000001b3u;
-	}
-	*ret_hash = hash;
-	return rc;
-}
-
-/* ---- checkpoints ---------------------------------------------------------------------------- */
-
-/* What a training that goes on must have in common with the one that wrote. */
-static json_t *settings_to_json(const struct lh_learner *l)
-{
-	const struct lh_model_config *model = &l->spec.model;
-	json_t *settings = json_object();
-
-	for (size_t i = 0; model->preset->family->settings[i].name; i++)
-		json_object_set_new(settings, model->preset->family->settings[i].name,
-				    json_real(model->values[i]));
-	return json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:f}", "model", model->preset->name,
-			 "settings", settings, "data", l->spec.data.kind, "seed",
-			 (json_int_t)l->place.seed, "micro_batch", (json_int_t)l->place.micro_batch,
-			 "rank", (json_int_t)l->place.rank, "ranks", (json_int_t)l->place.n_ranks,
-			 "skew", l->spec.skew);
-}
-
-int lh_learner_save(const struct lh_learner *l, const char *path, struct lh_error *err)
-{
-	json_t *settings = settings_to_json(l);
-	json_t *progress = json_pack("{s:I, s:I, s:I}", "steps", (json_int_t)lh_learner_steps(l),
-				     "position", (json_int_t)lh_loader_position(l->loader),
-				     "batches", (json_int_t)l->n_batches);
-	int rc = settings && progress ? lh_checkpoint_write(path, l->graph, l->optimizer, settings,
-							    progress, err)
-				      : lh_fail(err, LH_ESYS, ENOMEM, "checkpoint");
-
-	json_decref(settings);
-	json_decref(progress);
-	return rc;
-}
-
-/* A number of a checkpoint's progress, which the checksum vouches for. */
-static uint64_t number_of(const json_t *progress, const char *key)
-{
-	return (uint64_t)json_integer_value(json_object_get(progress, key));
-}
-
-int lh_learner_load(struct lh_learner *l, const char *path, struct lh_error *err)
-{
-	json_t *settings = settings_to_json(l), *progress = NULL;
-	int rc = settings ? lh_checkpoint_read(path, l->graph, l->optimizer, settings, &progress,
-					       err)
-			  : lh_fail(err, LH_ESYS, ENOMEM, "checkpoint");
-
-	if (rc == 0) {
-		lh_optimizer_set_steps(l->optimizer, number_of(progress, "steps"));
-		lh_loader_seek(l->loader, number_of(progress, "position"));
-		l->n_batches = number_of(progress, "batches");
-		rc = clear_gradients(l, err);
-	}
-	json_decref(settings);
-	json_decref(progress);
-	return rc;
 }

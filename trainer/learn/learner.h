@@ -32,6 +32,18 @@ struct lh_score {
 	double accuracy;  /* share of counted targets that were foretold */
 	double n_counted; /* targets */
 	uint64_t n_samples;
+	/* Of test data, NAN where the task has no such measure (quality.h): */
+	double bits_per_byte;
+	double word_accuracy;
+};
+
+/* The parts of a step. */
+enum lh_learner_phase {
+	LH_PHASE_LOAD,
+	LH_PHASE_FORWARD,
+	LH_PHASE_BACKWARD,
+	LH_PHASE_UPDATE,
+	LH_N_PHASES
 };
 
 /* Bytes on the device; see README, "What training needs". */
@@ -40,12 +52,21 @@ struct lh_learner_memory {
 	uint64_t optimizer_bytes;
 };
 
+/* What the model, its optimizer and one micro-batch will take, without memory for them: nothing is
+ * known of workspace_bytes. LH_EINPUT, LH_EENV, LH_ESYS. */
+int lh_learner_foresee(const struct lh_learn_spec *spec, uint32_t micro_batch,
+		       struct lh_learner_memory *ret_memory, struct lh_error *err);
+
 /* Opens data and device, builds the model and draws its parameters from the seed. *ret_learner
  * belongs to the caller. LH_EINPUT, LH_EENV, LH_ESYS. */
 int lh_learner_open(const struct lh_learn_spec *spec, const struct lh_learner_place *place,
 		    struct lh_learner **ret_learner, struct lh_error *err);
 
 void lh_learner_close(struct lh_learner *learner); /* NULL is fine */
+
+/* Another schedule from the next step on: one that depends on the size of the data. LH_EINPUT. */
+int lh_learner_set_schedule(struct lh_learner *learner, const struct lh_schedule *schedule,
+			    struct lh_error *err);
 
 /* The next micro-batch, forward and backward: adds the gradient of its mean loss. */
 int lh_learner_accumulate(struct lh_learner *learner, struct lh_error *err);
@@ -72,12 +93,19 @@ void lh_learner_take_score(struct lh_learner *learner, struct lh_score *ret_scor
 int lh_learner_evaluate(struct lh_learner *learner, struct lh_score *ret_score,
 			struct lh_error *err);
 
+/* Times the parts of every step from now on: the device is waited for after each. */
+void lh_learner_time_phases(struct lh_learner *learner);
+
+/* The times since the last call, in ns. */
+void lh_learner_take_phases(struct lh_learner *learner, int64_t ret_ns[static LH_N_PHASES]);
+
 int64_t lh_learner_n_parameters(const struct lh_learner *learner);
 uint64_t lh_learner_steps(const struct lh_learner *learner);
 uint64_t
-lh_learner_epoch_samples(const struct lh_learner *learner);    /* of the training data, all ranks */
-double lh_learner_lr(const struct lh_learner *learner);	       /* of the next step */
-double lh_learner_grad_norm(const struct lh_learner *learner); /* of the last step */
+lh_learner_epoch_samples(const struct lh_learner *learner); /* of the training data, all ranks */
+uint64_t lh_learner_test_samples(const struct lh_learner *learner); /* 0: it does not evaluate */
+double lh_learner_lr(const struct lh_learner *learner);		    /* of the next step */
+double lh_learner_grad_norm(const struct lh_learner *learner);	    /* of the last step */
 void lh_learner_count_memory(const struct lh_learner *learner,
 			     struct lh_learner_memory *ret_memory);
 struct lh_graph *lh_learner_graph(const struct lh_learner *learner);
@@ -91,5 +119,8 @@ int lh_learner_fingerprint(const struct lh_learner *learner, uint64_t *ret_hash,
  * and place. */
 int lh_learner_save(const struct lh_learner *learner, const char *path, struct lh_error *err);
 int lh_learner_load(struct lh_learner *learner, const char *path, struct lh_error *err);
+
+/* The same file with the model alone. */
+int lh_learner_save_model(const struct lh_learner *learner, const char *path, struct lh_error *err);
 
 #endif

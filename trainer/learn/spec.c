@@ -163,6 +163,56 @@ static const struct lh_dataset_ops *find_dataset(const char *kind)
 	return NULL;
 }
 
+/* What a kind of data can be learnt by; a webdataset's are what its members are. */
+static const struct data_use {
+	const char *kind;
+	unsigned tasks; /* bits by enum lh_task */
+} data_uses[] = {
+	{"mnist", 1u << LH_TASK_IMAGES},
+	{"cifar10", 1u << LH_TASK_IMAGES},
+	{"synthetic-images", 1u << LH_TASK_IMAGES},
+	{"text", 1u << LH_TASK_TEXT | 1u << LH_TASK_MASKED_TEXT},
+	{"synthetic-text", 1u << LH_TASK_TEXT | 1u << LH_TASK_MASKED_TEXT},
+	{"ctr", 1u << LH_TASK_CTR},
+	{"synthetic-ctr", 1u << LH_TASK_CTR},
+	{"speech", 1u << LH_TASK_SPEECH},
+	{"synthetic-speech", 1u << LH_TASK_SPEECH},
+	{"webdataset", 1u << LH_TASK_IMAGES | 1u << LH_TASK_TEXT | 1u << LH_TASK_MASKED_TEXT |
+			       1u << LH_TASK_SPEECH},
+};
+
+bool lh_learn_takes(enum lh_task task, const char *kind)
+{
+	for (size_t i = 0; i < sizeof(data_uses) / sizeof(data_uses[0]); i++)
+		if (strcmp(data_uses[i].kind, kind) == 0)
+			return data_uses[i].tasks >> task & 1;
+	return false;
+}
+
+/* The kinds that a task can be learnt from, with commas. */
+static void list_kinds(enum lh_task task, char *ret_text, size_t size)
+{
+	size_t n = 0;
+
+	*ret_text = '\0';
+	for (size_t i = 0; i < sizeof(data_uses) / sizeof(data_uses[0]) && n < size; i++)
+		if (data_uses[i].tasks >> task & 1)
+			n += (size_t)snprintf(ret_text + n, size - n, "%s%s", n ? ", " : "",
+					      data_uses[i].kind);
+}
+
+static void check_use(const struct section *s, const struct lh_learn_spec *spec)
+{
+	const struct lh_model_preset *preset = spec->model.preset;
+	char kinds[160];
+
+	if (!preset || !spec->data.kind || lh_learn_takes(preset->family->task, spec->data.kind))
+		return;
+	list_kinds(preset->family->task, kinds, sizeof(kinds));
+	complain(s, "kind", "model %s does not learn from %s data; expected one of %s",
+		 preset->name, spec->data.kind, kinds);
+}
+
 static void read_data(const struct section *top, struct lh_learn_spec *spec)
 {
 	static const char *const known[] = {"kind",	    "path", "vocabulary", "samples",
@@ -176,6 +226,7 @@ static void read_data(const struct section *top, struct lh_learn_spec *spec)
 	else if (!ops)
 		complain(&s, "kind", "no kind of data '%.60s'", kind);
 	spec->data.kind = ops ? ops->name : NULL;
+	check_use(&s, spec);
 	take_path(&s, "path", spec->data_path);
 	take_path(&s, "vocabulary", spec->vocabulary_path);
 	spec->data.path = *spec->data_path ? spec->data_path : NULL;

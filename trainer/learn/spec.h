@@ -49,6 +49,9 @@ void lh_learn_spec_read(const char *model, const json_t *json,
 int lh_learn_count_parameters(const struct lh_model_config *model, int64_t *ret_n,
 			      struct lh_error *err);
 
+/* Whether a task can be learnt from a kind of data. */
+bool lh_learn_takes(enum lh_task task, const char *kind);
+
 /* What the model asks of data: fills the sizes of spec->data. */
 void lh_learn_request(const struct lh_model_config *model, struct lh_data_spec *data);
 
