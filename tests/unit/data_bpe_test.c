@@ -257,6 +257,9 @@ static void test_gpt2s_form_is_read(void **state)
 	assert_memory_equal(tokens, ((int32_t[]){0, 300 + 'e', 2, 300 + '\n'}), 16);
 	assert_int_equal(lh_bpe_decode(bpe, tokens, 4, text, 16), 8);
 	assert_memory_equal(text, "the the\n", 8);
+	assert_int_equal(lh_bpe_find(bpe, " the"), 2);
+	assert_int_equal(lh_bpe_find(bpe, "<mask>"), 600);
+	assert_int_equal(lh_bpe_find(bpe, "<pad>"), -1);
 	assert_int_equal(lh_bpe_save(bpe, "/nowhere", &err), LH_EUSAGE);
 	assert_round_trip(bpe, poem, sizeof(poem) - 1);
 	lh_bpe_free(bpe);
@@ -302,6 +305,33 @@ static void test_pieces_are_gpt2s(void **state)
 	lh_bpe_free(bpe);
 }
 
+static void test_a_vocabularys_own_mask_is_used(void **state)
+{
+	struct data_fixture *f = *state;
+	lh_cleanup_free char *vocab_path = strdup(data_path(f, "gpt2"));
+	struct lh_data_spec spec = {.kind = "text",
+				    .path = f->dir,
+				    .n_tokens = 100,
+				    .vocab_path = vocab_path,
+				    .objective = LH_DATA_MASKED,
+				    .mask_probability = 1};
+	struct data_sample s;
+	struct lh_dataset *ds;
+	int n_masked = 0;
+
+	write_gpt2(f, "\"<mask>\": 7", "");
+	data_write(f, "train.txt", poem, sizeof(poem) - 1);
+	ds = data_open(&spec);
+	assert_int_equal(lh_dataset_spec(ds)->vocab_size, 556);
+	data_read(ds, 0, 0, &s);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(s.fields[1].i[i], 300 + (uint8_t)poem[i]);
+		n_masked += s.fields[0].i[i] == 7;
+	}
+	assert_in_range(n_masked, 60, 95);
+	lh_dataset_free(ds);
+}
+
 static void test_text_is_read_with_a_vocabulary(void **state)
 {
 	struct data_fixture *f = *state;
@@ -339,6 +369,7 @@ int main(void)
 		cmocka_unit_test(test_bad_vocabularies_are_refused),
 		DATA_TEST(test_gpt2s_form_is_read),
 		cmocka_unit_test(test_pieces_are_gpt2s),
+		DATA_TEST(test_a_vocabularys_own_mask_is_used),
 		DATA_TEST(test_text_is_read_with_a_vocabulary),
 	};
 

@@ -163,6 +163,17 @@ uint32_t lh_bpe_size(const struct lh_bpe *bpe)
 	return bpe->n_tokens;
 }
 
+int32_t lh_bpe_find(const struct lh_bpe *bpe, const char *text)
+{
+	size_t n = strlen(text);
+
+	for (uint32_t i = 0; i < bpe->n_tokens; i++)
+		if (length_of(bpe, (int32_t)i) == n &&
+		    memcmp(bpe->bytes + bpe->starts[i], text, n) == 0)
+			return (int32_t)i;
+	return -1;
+}
+
 /* ---- encoding and decoding ---------------------------------------------------------------- */
 
 /* Merges within a piece; tokens has room for its n bytes. Returns how many are left. */

@@ -49,6 +49,9 @@ void lh_bpe_free(struct lh_bpe *bpe);
 /* All tokens are below this. */
 uint32_t lh_bpe_size(const struct lh_bpe *bpe);
 
+/* The number of the token that is this text, such as RoBERTa's <mask>; -1: none is. */
+int32_t lh_bpe_find(const struct lh_bpe *bpe, const char *text);
+
 /* Writes the tokens of text[n], up to n_max of them, and returns their number; n of them are
  * always enough. Allocates nothing. One thread at a time per tokeniser. */
 size_t lh_bpe_encode(struct lh_bpe *bpe, const char *text, size_t n, int32_t *ret_tokens,

@@ -31,7 +31,7 @@ static int open_source(struct lh_dataset *ds, struct lh_error *err)
 	if (n_known < 2)
 		return lh_fail(err, LH_EINPUT, 0, "data: vocab_size is %u; at least 3",
 			       ds->spec.vocab_size);
-	if ((r = lh_tokens_init(&s->tokens, ds, n_known, err)) < 0)
+	if ((r = lh_tokens_init_plain(&s->tokens, ds, n_known, err)) < 0)
 		return r;
 	s->successors = malloc(sizeof(*s->successors) * n_known * GROUPS * SUCCESSORS);
 	s->window = malloc(lh_tokens_window(&s->tokens) * sizeof(*s->window));

@@ -53,25 +53,29 @@ static int open_split(struct text *t, const struct lh_data_spec *spec, struct lh
 	return 0;
 }
 
+/* Prepares the split's tokens, of the vocabulary where there is one. */
+static int open_tokens(struct text *t, struct lh_dataset *ds, struct lh_error *err)
+{
+	struct lh_bpe *bpe = NULL;
+	int r;
+
+	if (ds->spec.vocab_path && (r = lh_bpe_load(ds->spec.vocab_path, &bpe, err)) < 0)
+		return r;
+	r = lh_tokens_init(&t->tokens, ds, bpe, err);
+	if (r == 0 && bpe)
+		r = encode(t, bpe, err);
+	lh_bpe_free(bpe);
+	return r;
+}
+
 static int open_text(struct lh_dataset *ds, struct lh_error *err)
 {
 	struct text *t = ds->state = calloc(1, sizeof(*t));
-	struct lh_bpe *bpe = NULL;
-	uint32_t n_known = 256;
 	int r;
 
 	if (!t)
 		return lh_fail(err, LH_ESYS, ENOMEM, "open data");
-	if ((r = open_split(t, &ds->spec, err)) < 0)
-		return r;
-	if (ds->spec.vocab_path) {
-		if ((r = lh_bpe_load(ds->spec.vocab_path, &bpe, err)) < 0)
-			return r;
-		n_known = lh_bpe_size(bpe);
-		r = encode(t, bpe, err);
-		lh_bpe_free(bpe);
-	}
-	if (r < 0 || (r = lh_tokens_init(&t->tokens, ds, n_known, err)) < 0)
+	if ((r = open_split(t, &ds->spec, err)) < 0 || (r = open_tokens(t, ds, err)) < 0)
 		return r;
 	if (t->n < lh_tokens_window(&t->tokens))
 		return lh_fail(err, LH_EINPUT, 0,

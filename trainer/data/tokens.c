@@ -4,7 +4,10 @@
 
 #include <assert.h>
 
+#include "trainer/data/bpe.h"
 #include "trainer/data/dataset_internal.h"
+
+enum { BYTES = 256 };
 
 static const uint32_t n_tokens_default = 128;
 static const double mask_probability_default = 0.15;
@@ -20,7 +23,7 @@ static int32_t disguise(const struct lh_tokens *t, int32_t token, struct lh_rng 
 	double u = lh_rng_uniform(rng);
 
 	if (u < masked_share)
-		return (int32_t)t->n_known;
+		return t->mask;
 	if (u < masked_share + random_share)
 		return (int32_t)lh_rng_below(rng, t->n_known);
 	return token;
@@ -49,29 +52,47 @@ void lh_tokens_sample(const struct lh_tokens *t, const int32_t *window, size_t n
 
 	assert(n <= lh_tokens_window(t));
 	for (size_t i = 0; i < t->n_tokens; i++) {
-		ret_tokens[i] = i < n ? window[i] : (int32_t)t->n_known;
+		ret_tokens[i] = i < n ? window[i] : t->mask;
 		ret_targets[i] = is_causal && i + 1 < n ? window[i + 1] : -1;
 	}
 	if (!is_causal)
 		mask(t, n, rng, ret_tokens, ret_targets);
 }
 
-int lh_tokens_init(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known,
-		   struct lh_error *err)
+static int init(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known, int32_t mask,
+		struct lh_error *err)
 {
 	struct lh_data_spec *spec = &ds->spec;
+	uint32_t n_all = n_known + (mask < 0);
 
-	if (spec->vocab_size && spec->vocab_size < n_known + 1)
+	if (spec->vocab_size && spec->vocab_size < n_all)
 		return lh_fail(err, LH_EINPUT, 0,
-			       "data: vocab_size is %u; the data's tokens and one more (mask, "
-			       "padding) are %u",
-			       spec->vocab_size, n_known + 1);
-	spec->vocab_size = spec->vocab_size ? spec->vocab_size : n_known + 1;
+			       "data: vocab_size is %u; the data's tokens with one to mask and to "
+			       "pad are %u",
+			       spec->vocab_size, n_all);
+	spec->vocab_size = spec->vocab_size ? spec->vocab_size : n_all;
 	spec->n_tokens = spec->n_tokens ? spec->n_tokens : n_tokens_default;
 	if (spec->mask_probability == 0)
 		spec->mask_probability = mask_probability_default;
-	*t = (struct lh_tokens){n_known, spec->n_tokens, spec->objective, spec->mask_probability};
+	*t = (struct lh_tokens){.n_known = n_known,
+				.mask = mask < 0 ? (int32_t)n_known : mask,
+				.n_tokens = spec->n_tokens,
+				.objective = spec->objective,
+				.mask_probability = spec->mask_probability};
 	lh_dataset_add_field(ds, "tokens", LH_DATA_I32, 1, spec->n_tokens, 0, 0);
 	lh_dataset_add_field(ds, "targets", LH_DATA_I32, 1, spec->n_tokens, 0, 0);
 	return 0;
+}
+
+int lh_tokens_init(struct lh_tokens *t, struct lh_dataset *ds, const struct lh_bpe *bpe,
+		   struct lh_error *err)
+{
+	return bpe ? init(t, ds, lh_bpe_size(bpe), lh_bpe_find(bpe, "<mask>"), err)
+		   : init(t, ds, BYTES, -1, err);
+}
+
+int lh_tokens_init_plain(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known,
+			 struct lh_error *err)
+{
+	return init(t, ds, n_known, -1, err);
 }

@@ -9,9 +9,10 @@
 #include "core/rng.h"
 #include "trainer/data/dataset.h"
 
-/* How samples are made of tokens 0 <= token < n_known; token n_known is mask and padding. */
+/* How samples are made of tokens 0 <= token < n_known. */
 struct lh_tokens {
 	uint32_t n_known;
+	int32_t mask;	   /* also pads; n_known where the tokeniser has none of its own */
 	uint32_t n_tokens; /* of one sample */
 	enum lh_data_objective objective;
 	double mask_probability;
@@ -30,11 +31,17 @@ size_t lh_tokens_window(const struct lh_tokens *t);
 void lh_tokens_sample(const struct lh_tokens *t, const int32_t *window, size_t n,
 		      struct lh_rng *rng, int32_t *ret_tokens, int32_t *ret_targets);
 
+struct lh_bpe;
 struct lh_dataset;
 
-/* Fills in the spec's zeros, refuses a vocab_size that n_known and the mask do not fit in, adds
- * the fields tokens and targets. */
-int lh_tokens_init(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known,
+/* Takes the tokens of a tokeniser (its <mask>, where it has one), or bytes where that is NULL.
+ * Fills in the spec's zeros, refuses a vocab_size that the tokens and the mask do not fit in, and
+ * adds the fields tokens and targets. */
+int lh_tokens_init(struct lh_tokens *t, struct lh_dataset *ds, const struct lh_bpe *bpe,
 		   struct lh_error *err);
+
+/* The same for n_known tokens, none of them a mask. */
+int lh_tokens_init_plain(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known,
+			 struct lh_error *err);
 
 #endif

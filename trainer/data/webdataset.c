@@ -266,7 +266,7 @@ static int open_text(struct lh_dataset *ds, struct lh_error *err)
 	if (ds->spec.vocab_path)
 		r = lh_bpe_load(ds->spec.vocab_path, &w->bpe, err);
 	if (r == 0)
-		r = lh_tokens_init(&w->tokens, ds, w->bpe ? lh_bpe_size(w->bpe) : 256, err);
+		r = lh_tokens_init(&w->tokens, ds, w->bpe, err);
 	if (r < 0)
 		return r;
 	w->window = malloc(lh_tokens_window(&w->tokens) * sizeof(*w->window));
