@@ -395,15 +395,14 @@ static void add_loss(struct lh_case_run *run)
 							indexes(run->graph, name, DIMS(rows)));
 }
 
-void lh_case_open(const struct lh_layer_case *c, const struct lh_device_ops *ops,
-		  enum lh_dtype compute, struct lh_case_run *ret_run)
+void lh_case_open_with(const struct lh_layer_case *c, const struct lh_device_ops *ops,
+		       const struct lh_device_options *options, struct lh_case_run *ret_run)
 {
-	struct lh_device_options options = {.n_threads = 2, .compute = compute};
 	struct lh_error err = {0};
 
 	*ret_run = (struct lh_case_run){
 		.pass = {.is_training = !c->is_evaluating, .seed = 3, .step = 5}};
-	if (ops->open(&options, &ret_run->device, &err) ||
+	if (ops->open(options, &ret_run->device, &err) ||
 	    lh_graph_new(ret_run->device, &ret_run->graph, &err))
 		fail_msg("%s: %s", c->name, err.message);
 	ret_run->logits = c->build(ret_run->graph);
@@ -411,6 +410,14 @@ void lh_case_open(const struct lh_layer_case *c, const struct lh_device_ops *ops
 	add_loss(ret_run);
 	if (lh_graph_finish(ret_run->graph, ret_run->loss, false, &err))
 		fail_msg("%s: %s", c->name, err.message);
+}
+
+void lh_case_open(const struct lh_layer_case *c, const struct lh_device_ops *ops,
+		  enum lh_dtype compute, struct lh_case_run *ret_run)
+{
+	struct lh_device_options options = {.n_threads = 2, .compute = compute};
+
+	lh_case_open_with(c, ops, &options, ret_run);
 }
 
 void lh_case_close(struct lh_case_run *run)

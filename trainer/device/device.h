@@ -115,8 +115,12 @@ struct lh_device {
 	enum lh_dtype compute; /* of activations and their gradients */
 	enum lh_dtype master;  /* of parameters, their gradients and what layers save */
 	uint32_t n_threads;
+	/* What results depend on, for records of runs and profiles; empty: on nothing. */
+	char processor[64]; /* the name of the processor or GPU */
+	char software[96];  /* libraries with versions, instruction sets, drivers */
 };
 
+extern const struct lh_device_ops lh_device_cpu;
 extern const struct lh_device_ops lh_device_reference32;
 extern const struct lh_device_ops lh_device_reference64;
 
