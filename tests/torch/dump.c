@@ -34,11 +34,10 @@ struct run {
 
 /* ---- what goes into the file ----------------------------------------------------------------- */
 
-/* Takes data over. */
-static int add(struct content *content, const char *name, enum lh_dtype dtype, uint32_t n_dims,
-	       const int64_t *dims, void *data, struct lh_error *err)
+/* Adds a tensor called name; takes its data over, whose NULL means no memory. */
+static int add(struct content *content, const char *name, struct lh_safetensor_entry entry,
+	       struct lh_error *err)
 {
-	struct lh_safetensor_entry *entry;
 	char *copy = strdup(name);
 
 	if (content->n == content->size) {
@@ -48,15 +47,13 @@ static int add(struct content *content, const char *name, enum lh_dtype dtype, u
 		content->entries = grown ? grown : content->entries;
 		content->size = grown ? size : content->size;
 	}
-	if (!data || !copy || content->n == content->size) {
-		free(data);
+	if (!entry.data || !copy || content->n == content->size) {
+		free((void *)(uintptr_t)entry.data);
 		free(copy);
 		return lh_fail(err, LH_ESYS, 0, "no memory for %s", name);
 	}
-	entry = &content->entries[content->n++];
-	*entry = (struct lh_safetensor_entry){
-		.name = copy, .dtype = dtype, .n_dims = n_dims, .data = data};
-	memcpy(entry->dims, dims, n_dims * sizeof(*dims));
+	entry.name = copy;
+	content->entries[content->n++] = entry;
 	return 0;
 }
 
@@ -81,6 +78,7 @@ static int add_tensor(struct run *run, const char *prefix, const char *name,
 	void *data = calloc((size_t)tensor->n, lh_dtype_bytes(dtype));
 	int rc = data ? lh_tensor_read(run->graph, tensor, part, data, err)
 		      : lh_fail(err, LH_ESYS, 0, "no memory for %s", name);
+	struct lh_safetensor_entry entry;
 	char whole[NAME_SIZE];
 
 	if (rc) {
@@ -88,7 +86,10 @@ static int add_tensor(struct run *run, const char *prefix, const char *name,
 		return rc;
 	}
 	snprintf(whole, sizeof(whole), "%s%s", prefix, name);
-	return add(&run->content, whole, dtype, tensor->n_dims, tensor->dims, data, err);
+	entry = (struct lh_safetensor_entry){
+		.dtype = dtype, .n_dims = tensor->n_dims, .data = data};
+	memcpy(entry.dims, tensor->dims, sizeof(tensor->dims));
+	return add(&run->content, whole, entry, err);
 }
 
 /* All tensors of a role, under their names behind prefix. */
@@ -223,7 +224,12 @@ static int add_losses(struct run *run, const double *losses, int64_t n, struct l
 		else
 			((float *)values)[i] = (float)losses[i];
 	}
-	return add(&run->content, "losses", is_wide ? LH_F64 : LH_F32, 1, &n, values, err);
+	return add(&run->content, "losses",
+		   (struct lh_safetensor_entry){.dtype = is_wide ? LH_F64 : LH_F32,
+						.n_dims = 1,
+						.dims = {n},
+						.data = values},
+		   err);
 }
 
 static int dump_steps(struct run *run, struct lh_error *err)
