@@ -234,29 +234,40 @@ static void compare_gradient(const struct lh_model_case *c, struct lh_case_run *
 	free(b);
 }
 
+static void compare_with_double(const struct lh_model_case *c, const struct lh_device_ops *ops)
+{
+	struct lh_case_run narrow, wide;
+	struct lh_tensor *const *tensors;
+	double loss, whole;
+	uint32_t n;
+
+	lh_model_case_open(c, ops, LH_F32, &narrow);
+	lh_model_case_open(c, &lh_device_reference64, LH_F64, &wide);
+	loss = lh_model_case_forward(c, &wide);
+	assert_near(lh_model_case_forward(c, &narrow), loss, 1e-5 * loss);
+	lh_case_backward(&narrow);
+	lh_case_backward(&wide);
+	whole = norm_of_gradients(&wide);
+	tensors = lh_graph_tensors(narrow.graph, &n);
+	for (uint32_t i = 0; i < n; i++)
+		if (tensors[i]->role == LH_PARAMETER)
+			compare_gradient(c, &narrow, &wide, tensors[i], whole);
+	lh_case_close(&narrow);
+	lh_case_close(&wide);
+}
+
 static void test_float_agrees_with_double(void **state)
 {
 	(void)state;
-	for (const struct lh_model_case *c = lh_model_cases; c->name; c++) {
-		struct lh_case_run narrow, wide;
-		struct lh_tensor *const *tensors;
-		double loss, whole;
-		uint32_t n;
+	for (const struct lh_model_case *c = lh_model_cases; c->name; c++)
+		compare_with_double(c, &lh_device_reference32);
+}
 
-		lh_model_case_open(c, &lh_device_reference32, LH_F32, &narrow);
-		lh_model_case_open(c, &lh_device_reference64, LH_F64, &wide);
-		loss = lh_model_case_forward(c, &wide);
-		assert_near(lh_model_case_forward(c, &narrow), loss, 1e-5 * loss);
-		lh_case_backward(&narrow);
-		lh_case_backward(&wide);
-		whole = norm_of_gradients(&wide);
-		tensors = lh_graph_tensors(narrow.graph, &n);
-		for (uint32_t i = 0; i < n; i++)
-			if (tensors[i]->role == LH_PARAMETER)
-				compare_gradient(c, &narrow, &wide, tensors[i], whole);
-		lh_case_close(&narrow);
-		lh_case_close(&wide);
-	}
+static void test_the_cpu_device_agrees_with_double(void **state)
+{
+	(void)state;
+	for (const struct lh_model_case *c = lh_model_cases; c->name; c++)
+		compare_with_double(c, &lh_device_cpu);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -582,6 +593,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_the_catalog_has_the_same_counts),
 		cmocka_unit_test(test_gradients_are_those_of_finite_differences),
 		cmocka_unit_test(test_float_agrees_with_double),
+		cmocka_unit_test(test_the_cpu_device_agrees_with_double),
 		cmocka_unit_test(test_memory_is_within_a_tenth_of_what_must_be_alive),
 		cmocka_unit_test(test_every_model_learns_a_batch_by_heart),
 		cmocka_unit_test(test_initial_values_are_those_of_the_models_authors),
