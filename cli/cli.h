@@ -31,6 +31,7 @@ int lh_cmd_capture(int argc, char **argv);
 int lh_cmd_reproduce(int argc, char **argv);
 int lh_cmd_import(int argc, char **argv);
 int lh_cmd_train(int argc, char **argv);
+int lh_cmd_profile(int argc, char **argv);
 int lh_cmd_doctor(int argc, char **argv);
 int lh_cmd_schema(int argc, char **argv);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/learner.h"
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "plots/plots.h"
@@ -169,6 +170,48 @@ static void look_trainer(struct finding *f)
 	f->mend = "./bootstrap build, or make install";
 }
 
+/* What it computes on, as it says itself. */
+static int list_devices(void *context, const json_t *about, struct lh_error *err)
+{
+	struct finding *f = context;
+	size_t i, used = strlen(f->detail);
+	const json_t *device;
+
+	(void)err;
+	json_array_foreach (json_object_get(about, "devices"), i, device) {
+		const char *name = json_string_value(json_object_get(device, "name"));
+		const char *why = json_string_value(json_object_get(device, "why_not"));
+		const char *software = json_string_value(json_object_get(device, "software"));
+		const char *what = why ? why : software;
+
+		if (used < sizeof(f->detail))
+			used += (size_t)snprintf(f->detail + used, sizeof(f->detail) - used,
+						 "%s %s%s%s%s%s", i ? "," : ":", name ? name : "?",
+						 why ? " (not here: " : "",
+						 what && *what && !why ? " (" : "",
+						 what && *what ? what : "",
+						 what && *what ? ")" : "");
+	}
+	return 0;
+}
+
+static void look_learner(struct finding *f)
+{
+	const struct lh_learner_listener listener = {f, list_devices, NULL};
+	lh_cleanup_free char *path = NULL;
+	struct lh_error err = {0};
+	int status = 1;
+
+	f->ok = lh_cli_learner_path(&path, &err) == 0;
+	snprintf(f->detail, sizeof(f->detail), "%.200s", f->ok ? path : err.message);
+	f->mend = "./bootstrap build, or make install";
+	if (f->ok && (lh_cli_learner_run("about", NULL, &listener, &status, &err) < 0 || status)) {
+		f->ok = false;
+		snprintf(f->detail, sizeof(f->detail), "%.200s does not run%s%.600s", path,
+			 *err.message ? ": " : "", err.message);
+	}
+}
+
 static void look_catalog(struct finding *f)
 {
 	lh_cleanup_free char *networks = lh_path_join(lh_cli_catalog_dir(), "networks");
@@ -211,11 +254,17 @@ static void look_gpu(struct finding *f)
 }
 
 static const struct check checks[] = {
-	{"trainer", look_trainer},	     {"catalog", look_catalog},
-	{"guest kernel", look_guest_kernel}, {"ptrace", look_ptrace},
-	{"memory file", look_memory_file},   {"memory", look_memory},
-	{"host netem", look_host_netem},     {"host nodes", look_host_nodes},
-	{"gnuplot", look_gnuplot},	     {"GPU", look_gpu},
+	{"trainer", look_trainer},
+	{"learner", look_learner},
+	{"catalog", look_catalog},
+	{"guest kernel", look_guest_kernel},
+	{"ptrace", look_ptrace},
+	{"memory file", look_memory_file},
+	{"memory", look_memory},
+	{"host netem", look_host_netem},
+	{"host nodes", look_host_nodes},
+	{"gnuplot", look_gnuplot},
+	{"GPU", look_gpu},
 };
 
 int lh_cmd_doctor(int argc, char **argv)

@@ -22,6 +22,8 @@ const struct lh_verb lh_verbs[] = {
 	{"verify", "NETWORK|SCENARIO", "build a network and measure that it is what was asked for",
 	 lh_cmd_verify},
 	{"train", "MODEL", "train a model on this machine alone", lh_cmd_train},
+	{"profile", "MODEL", "measure how fast a model learns here, for scenarios to replay",
+	 lh_cmd_profile},
 	{"list", "[WORD]", "list scenarios and experiments", lh_cmd_list},
 	{"plot", "RUN", "make the figures and the report of a run anew", lh_cmd_plot},
 	{"capture", "FILE|RUN", "make tables and a figure of the TCP flows in captured packets",

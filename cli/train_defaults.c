@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct lh_train_defaults all[] = {
-	{"lenet5", "synthetic-images", "sgd", 0.05, 0.9, 1e-4, 0, "cosine", 0.05, 64, 10},
+	{"lenet5", "synthetic-images", "sgd", 0.01, 0.9, 1e-4, 0, "cosine", 0.05, 64, 10},
 	{"resnet", "synthetic-images", "sgd", 0.1, 0.9, 5e-4, 0, "cosine", 0.05, 64, 10},
 	{"convnext", "synthetic-images", "adamw", 1e-3, 0, 0.05, 1, "cosine", 0.1, 64, 10},
 	{"gpt2", "synthetic-text", "adamw", 1e-3, 0, 0.1, 1, "cosine", 0.05, 16, 2},

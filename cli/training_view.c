@@ -281,7 +281,8 @@ int lh_training_view_event(void *context, const json_t *event, struct lh_error *
 
 static void print_end(const struct lh_training_view *v)
 {
-	double grown = number(v->end, "peak_bytes") - number(v->end, "before_bytes");
+	double others = number(v->end, "files_bytes") + number(v->end, "before_bytes");
+	double peak = number(v->end, "peak_bytes");
 
 	printf("\n%" PRId64 " steps in %.1f s: %.0f samples/s\n", whole(v->end, "steps"),
 	       number(v->end, "training_s"), number(v->end, "samples_per_s"));
@@ -295,10 +296,10 @@ static void print_end(const struct lh_training_view *v)
 			       100 * number(v->test, "word_accuracy"));
 		printf("\n");
 	}
-	printf("memory: peak %.1f MB, of which %.1f MB before the model; %.1f MB for it, "
-	       "planned %.1f MB\n",
-	       number(v->end, "peak_bytes") / 1e6, number(v->end, "before_bytes") / 1e6,
-	       grown / 1e6, number(json_object_get(v->begin, "memory"), "sum_bytes") / 1e6);
+	printf("memory: at most %.1f MB, of which %.1f MB programs and files; %.1f MB for the "
+	       "model, planned %.1f MB\n",
+	       peak / 1e6, others / 1e6, (peak - others) / 1e6,
+	       number(json_object_get(v->begin, "memory"), "sum_bytes") / 1e6);
 }
 
 int lh_training_view_finish(struct lh_training_view *v, struct lh_error *err)

@@ -2,7 +2,6 @@
 # Loss (above) and accuracy (below) over epochs, of the training samples and of the test data.
 height = 640
 set key off
-set format x ''
 do for [format in 'svg png'] {
     eval begin(format, 900, height)
     set output name.'.'.format
@@ -12,11 +11,11 @@ do for [format in 'svg png'] {
     set lmargin at screen 0.085
     set rmargin at screen 0.975
     do for [p = 1:2] {
+        if (p == 1) { unset xlabel; set format x ''; set key off } else { set xlabel 'epoch' offset 0, 0.5; set format x '%g'; set key at screen 0.86, screen 0.025 center center horizontal samplen 2 font ',10' }
         set tmargin at screen 0.905 - 0.42 * (p - 1)
         set bmargin at screen 0.905 - 0.42 * (p - 1) - 0.38
         set ylabel (p == 1 ? 'loss (nats)' : 'accuracy (%)') offset 0.5, 0 font ',11'
         set yrange [0:*]
-        if (p == 2) { set xlabel 'epoch' offset 0, 0.5; set format x '%g'; set key at screen 0.53, screen 0.025 center center horizontal samplen 2 font ',10' } else { set key off }
         factor = p == 1 ? 1 : 100
         w = p == 1 ? 'loss' : 'accuracy'
         plot data_file using 'epoch':(factor * column(w)) with lines linetype 1 linecolor rgb sky linewidth 1.5 title 'training samples', \

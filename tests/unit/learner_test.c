@@ -106,7 +106,7 @@ static void test_all_faults_of_a_specification_are_told(void **state)
 		"schedule.kind: no schedule 'cosinus'",
 		"schedule.final: 2; expected 0 to 1",
 		"evaluate: expected an integer",
-		"device: no device 'gpu' in this build",
+		"device: no device in this build 'gpu'",
 	};
 	struct lh_learn_spec spec;
 	struct lh_diag diag = {0};

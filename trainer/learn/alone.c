@@ -130,11 +130,12 @@ static int tell_end(struct alone *a, struct lh_error *err)
 	struct lh_machine_memory memory = lh_machine_process_memory();
 
 	return tell(a, "end",
-		    json_pack("{s:I, s:I, s:f, s:f, s:I, s:I}", "steps", (json_int_t)steps,
+		    json_pack("{s:I, s:I, s:f, s:f, s:I, s:I, s:I}", "steps", (json_int_t)steps,
 			      "signal", (json_int_t)a->signal, "training_s", seconds,
 			      "samples_per_s",
 			      seconds > 0 ? (double)(steps * a->job.batch) / seconds : 0.0,
-			      "before_bytes", (json_int_t)a->before_bytes, "peak_bytes",
+			      "before_bytes", (json_int_t)a->before_bytes, "files_bytes",
+			      (json_int_t)memory.files_bytes, "peak_bytes",
 			      (json_int_t)memory.peak_bytes),
 		    err);
 }
@@ -288,7 +289,7 @@ static int open_alone(struct alone *a, struct lh_error *err)
 
 	if (rc || (rc = lh_alone_check_memory(&a->spec, a->job.micro_batch, err)))
 		return rc;
-	a->before_bytes = lh_machine_process_memory().now_bytes;
+	a->before_bytes = lh_machine_process_memory().own_bytes;
 	if ((rc = lh_learner_open(&a->spec, &place, &a->learner, err)) || (rc = plan(a, err)) ||
 	    (rc = open_checkpoints(a, err)))
 		return rc;

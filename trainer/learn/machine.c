@@ -49,7 +49,8 @@ uint64_t lh_machine_available_bytes(void)
 struct lh_machine_memory lh_machine_process_memory(void)
 {
 	return (struct lh_machine_memory){
-		.now_bytes = 1024 * read_number("/proc/self/status", "VmRSS:", 0),
+		.own_bytes = 1024 * read_number("/proc/self/status", "RssAnon:", 0),
+		.files_bytes = 1024 * read_number("/proc/self/status", "RssFile:", 0),
 		.peak_bytes = 1024 * read_number("/proc/self/status", "VmHWM:", 0),
 	};
 }

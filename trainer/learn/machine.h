@@ -9,10 +9,11 @@
  * UINT64_MAX where the kernel does not tell. */
 uint64_t lh_machine_available_bytes(void);
 
-/* Resident memory of this process, now and at most so far, in bytes; 0: not told. */
+/* Resident memory of this process in bytes; 0: not told. */
 struct lh_machine_memory {
-	uint64_t now_bytes;
-	uint64_t peak_bytes;
+	uint64_t own_bytes;   /* now, but for files */
+	uint64_t files_bytes; /* now: of programs, libraries and data that are mapped */
+	uint64_t peak_bytes;  /* of both together */
 };
 struct lh_machine_memory lh_machine_process_memory(void);
 

@@ -121,16 +121,18 @@ static int write_profile(struct profile *p, FILE *out, struct lh_error *err)
 {
 	double mean_s = mean_of(p->times_s[MICRO_BATCH], p->n);
 	double deviation_s = deviation_of(p->times_s[MICRO_BATCH], p->n);
+	struct lh_machine_memory memory = lh_machine_process_memory();
 	lh_cleanup_json json_t *times = json_object();
 	lh_cleanup_json json_t *line = json_pack(
-		"{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:I, s:I}", "event", "profile",
+		"{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:I, s:I, s:I}", "event", "profile",
 		"model", p->job.model, "parameters",
 		(json_int_t)lh_learner_n_parameters(p->learner), "micro_batch",
 		(json_int_t)p->job.micro_batch, "steps", (json_int_t)p->n, "samples_per_s",
 		p->job.micro_batch / mean_s, "variation_ratio", deviation_s / mean_s, "device",
 		lh_alone_describe_device(lh_learner_device(p->learner)), "memory",
 		lh_alone_describe_memory(p->learner), "before_bytes", (json_int_t)p->before_bytes,
-		"peak_bytes", (json_int_t)lh_machine_process_memory().peak_bytes);
+		"files_bytes", (json_int_t)memory.files_bytes, "peak_bytes",
+		(json_int_t)memory.peak_bytes);
 
 	for (int i = 0; line && i < N_TIMES; i++)
 		json_object_set_new(times, names[i], times_to_json(p->times_s[i], p->n));
@@ -182,7 +184,7 @@ static int open_profile(struct profile *p, struct lh_error *err)
 	for (int i = 0; i < N_TIMES; i++)
 		if (!(p->times_s[i] = calloc(STEPS_MAX, sizeof(double))))
 			return lh_fail(err, LH_ESYS, ENOMEM, "times");
-	p->before_bytes = lh_machine_process_memory().now_bytes;
+	p->before_bytes = lh_machine_process_memory().own_bytes;
 	lh_schedule_init(p->spec.optimizer.lr, &schedule);
 	if ((rc = lh_learner_open(&p->spec, &place, &p->learner, err)))
 		return rc;

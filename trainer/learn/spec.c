@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/nearest.h"
+
 static const double SKEW_MIN = 0.001, SKEW_MAX = 1e6;
 
 /* One mapping of the document while it is read. */
@@ -130,6 +132,38 @@ static void check_keys(const struct section *s, const char *const known[])
 	}
 }
 
+/* ---- misspelt names ------------------------------------------------------------------------- */
+
+static const char *data_at(const void *context, size_t i)
+{
+	(void)context;
+	return lh_datasets[i] ? lh_datasets[i]->name : NULL;
+}
+
+static const char *schedule_at(const void *context, size_t i)
+{
+	(void)context;
+	return lh_schedules[i].name;
+}
+
+static const char *device_at(const void *context, size_t i)
+{
+	const struct lh_device_ops *const *devices = context;
+
+	return devices[i] ? devices[i]->name : NULL;
+}
+
+/* Complains about a name that is none of a list, with the nearest one. */
+static void complain_name(const struct section *s, const char *key, const char *what,
+			  const char *name, const char *(*next)(const void *context, size_t i),
+			  const void *context)
+{
+	const char *near = lh_nearest(name, next, context);
+
+	complain(s, key, "no %s '%.60s'%s%s%s", what, name, near ? "; did you mean '" : "",
+		 near ? near : "", near ? "'?" : "");
+}
+
 /* ---- the parts ------------------------------------------------------------------------------ */
 
 static void read_settings(const struct section *top, struct lh_model_config *model)
@@ -224,7 +258,7 @@ static void read_data(const struct section *top, struct lh_learn_spec *spec)
 	if (!kind)
 		complain(top, "data", "missing, or without a kind");
 	else if (!ops)
-		complain(&s, "kind", "no kind of data '%.60s'", kind);
+		complain_name(&s, "kind", "kind of data", kind, data_at, NULL);
 	spec->data.kind = ops ? ops->name : NULL;
 	check_use(&s, spec);
 	take_path(&s, "path", spec->data_path);
@@ -288,7 +322,7 @@ static void read_schedule(const struct section *top, double lr, struct lh_schedu
 	if (!kind)
 		complain(top, "schedule", "without a kind");
 	else if (!found)
-		complain(&s, "kind", "no schedule '%.60s'", kind);
+		complain_name(&s, "kind", "schedule", kind, schedule_at, NULL);
 	else
 		ret->kind = found->name;
 	take_count(&s, "warm_up", 1000000000, &ret->warmup_steps);
@@ -310,7 +344,7 @@ static const struct lh_device_ops *find_device(const struct section *top, const 
 	for (size_t i = 0; devices[i]; i++)
 		if (!name || strcmp(devices[i]->name, name) == 0)
 			return devices[i];
-	complain(top, "device", "no device '%.60s' in this build", name);
+	complain_name(top, "device", "device in this build", name, device_at, devices);
 	return NULL;
 }
 
