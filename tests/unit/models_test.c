@@ -234,28 +234,34 @@ static void compare_gradient(const struct lh_model_case *c, struct lh_case_run *
 	free(b);
 }
 
+static void compare_device(const struct lh_model_case *c, const struct lh_device_ops *ops)
+{
+	struct lh_case_run narrow, wide;
+	struct lh_tensor *const *tensors;
+	double loss, whole;
+	uint32_t n;
+
+	lh_model_case_open(c, ops, LH_F32, &narrow);
+	lh_model_case_open(c, &lh_device_reference64, LH_F64, &wide);
+	loss = lh_model_case_forward(c, &wide);
+	assert_near(lh_model_case_forward(c, &narrow), loss, 1e-5 * loss);
+	lh_case_backward(&narrow);
+	lh_case_backward(&wide);
+	whole = norm_of_gradients(&wide);
+	tensors = lh_graph_tensors(narrow.graph, &n);
+	for (uint32_t i = 0; i < n; i++)
+		if (tensors[i]->role == LH_PARAMETER)
+			compare_gradient(c, &narrow, &wide, tensors[i], whole);
+	lh_case_close(&narrow);
+	lh_case_close(&wide);
+}
+
 static void test_float_agrees_with_double(void **state)
 {
 	(void)state;
 	for (const struct lh_model_case *c = lh_model_cases; c->name; c++) {
-		struct lh_case_run narrow, wide;
-		struct lh_tensor *const *tensors;
-		double loss, whole;
-		uint32_t n;
-
-		lh_model_case_open(c, &lh_device_reference32, LH_F32, &narrow);
-		lh_model_case_open(c, &lh_device_reference64, LH_F64, &wide);
-		loss = lh_model_case_forward(c, &wide);
-		assert_near(lh_model_case_forward(c, &narrow), loss, 1e-5 * loss);
-		lh_case_backward(&narrow);
-		lh_case_backward(&wide);
-		whole = norm_of_gradients(&wide);
-		tensors = lh_graph_tensors(narrow.graph, &n);
-		for (uint32_t i = 0; i < n; i++)
-			if (tensors[i]->role == LH_PARAMETER)
-				compare_gradient(c, &narrow, &wide, tensors[i], whole);
-		lh_case_close(&narrow);
-		lh_case_close(&wide);
+		compare_device(c, &lh_device_reference32);
+		compare_device(c, &lh_device_cpu);
 	}
 }
 
