@@ -17,17 +17,20 @@ enum {
 	DEFAULT_BATCH = 8
 };
 
-static const char usage[] = "usage: dump [OPTION]... CASE FILE    a small model of --list\n"
-			    "       dump [OPTION]... PRESET FILE\n"
-			    "  --list                 prints the names of the cases and exits\n"
-			    "  --device NAME          [reference]\n"
-			    "  --set NAME=VALUE       a setting of the model, also of the "
-			    "optimizer where one is named\n"
-			    "  --batch N              samples; [the case's, or 8]\n"
-			    "  --seed N               of parameters and batches [1]\n"
-			    "  --steps N              trains; FILE is for compare_steps.py\n"
-			    "  --optimizer KIND       [sgd]; before its --set lr=0.01, "
-			    "momentum=0.9, accumulate=2 ...\n";
+/* clang-format off */
+static const char usage[] =
+	"usage: dump [OPTION]... MODEL FILE    MODEL: a preset, or one of --list\n"
+	"  --list            prints the names of the small models and exits\n"
+	"  --device NAME     [reference]\n"
+	"  --set NAME=VALUE  a setting of the model, the optimizer (lr=0.01, clip_norm=1 ...) or the\n"
+	"                    schedule (schedule=cosine, warmup_steps=3 ...)\n"
+	"  --batch N         samples [a small model's own, or 8]\n"
+	"  --seed N          of parameters and dropout [1]; batches are always the same\n"
+	"  --initial         parameters as training begins with, not random ones that all matter\n"
+	"  --steps N         trains from initial parameters; FILE is for compare_steps.py\n"
+	"  --optimizer KIND  [sgd]\n"
+	"  --epochs N        goes N times through the steps' batches; FILE is for seeds.py\n";
+/* clang-format on */
 
 static const double KNOB_MAX = 1e9;
 
@@ -196,6 +199,9 @@ static int read_option(struct lh_dump_options *options, int option, const char *
 		options->steps = number(text, STEPS_MAX);
 		options->is_initial = true;
 		return options->steps > 0 ? 0 : lh_fail(err, LH_EUSAGE, 0, "--steps %s", text);
+	case 'i':
+		options->is_initial = true;
+		return 0;
 	case 'e':
 		options->epochs = number(text, EPOCHS_MAX);
 		return options->epochs > 0 ? 0 : lh_fail(err, LH_EUSAGE, 0, "--epochs %s", text);
@@ -230,6 +236,7 @@ int lh_dump_read_options(int argc, char **argv, struct lh_dump_options *ret_opti
 	struct lh_dump_options *options = ret_options;
 	static const struct option longs[] = {
 		{"list", no_argument, NULL, 'l'},
+		{"initial", no_argument, NULL, 'i'},
 		{"device", required_argument, NULL, 'd'},
 		{"set", required_argument, NULL, 's'},
 		{"batch", required_argument, NULL, 'b'},

@@ -20,17 +20,22 @@ compare() {
 
 # steps CASE OPTION... SETTING...: ten steps of training into $out.
 steps() {
-	local name=$1 kind=$2 sets=() setting
+	local name=$1 kind=$2 sets=() setting device
 
 	for setting in "${@:3}"; do
 		sets+=(--set "$setting")
 	done
-	"$dump" --steps 10 --optimizer "$kind" "${sets[@]}" "$name" "$out/$name.$kind"
+	for device in reference cpu; do
+		"$dump" --device "$device" --steps 10 --optimizer "$kind" "${sets[@]}" "$name" \
+			"$out/$name.$device"
+	done
 }
 
 @test "logits, loss and every gradient of every small model are PyTorch's" {
 	for name in $("$dump" --list); do
-		"$dump" "$name" "$out/$name"
+		for device in reference cpu; do
+			"$dump" --device "$device" "$name" "$out/$name.$device"
+		done
 	done
 	compare compare.py
 }
@@ -43,13 +48,13 @@ steps() {
 }
 
 @test "ten steps of training have PyTorch's losses" {
-	steps resnet_small_images sgd lr=0.05 momentum=0.9 nesterov=1 weight_decay=1e-4
-	steps resnet_basic sgd lr=0.05 momentum=0.9 clip_norm=1 accumulate=2
-	steps resnet_bottleneck lars lr=1 weight_decay=1e-3 schedule=cosine warmup_steps=3 total_steps=10
-	steps gpt2 adamw lr=0.01 clip_norm=1 schedule=polynomial power=2 warmup_steps=2 total_steps=10
-	steps roberta lamb lr=0.01 weight_decay=0.1 decay_1d=0 adapt_1d=0
-	steps whisper adamw lr=0.003 beta2=0.98
-	steps deepfm adamw lr=0.01 weight_decay=0
+	steps small-resnet20 sgd lr=0.05 momentum=0.9 nesterov=1 weight_decay=1e-4
+	steps small-resnet-basic sgd lr=0.05 momentum=0.9 clip_norm=1 accumulate=2
+	steps small-resnet-bottleneck lars lr=1 weight_decay=1e-3 schedule=cosine warmup_steps=3 total_steps=10
+	steps small-gpt2 adamw lr=0.01 clip_norm=1 schedule=polynomial power=2 warmup_steps=2 total_steps=10
+	steps small-roberta lamb lr=0.01 weight_decay=0.1 decay_1d=0 adapt_1d=0
+	steps small-whisper adamw lr=0.003 beta2=0.98
+	steps small-deepfm adamw lr=0.01 weight_decay=0
 	compare compare_steps.py
 }
 
@@ -61,7 +66,7 @@ seeds() {
 		sets+=(--set "$setting")
 	done
 	for seed in 1 2 3 4 5; do
-		"$dump" --batch 8 --seed "$seed" --steps 8 --epochs "$epochs" --optimizer "$kind" \
+		"$dump" --device cpu --batch 8 --seed "$seed" --steps 8 --epochs "$epochs" --optimizer "$kind" \
 			"${sets[@]}" "$name" "$out/$name.$seed"
 	done
 	finals=$(/usr/bin/python3 - "$srcdir/tests/torch" "$out/$name".? <<-'END'
@@ -78,15 +83,15 @@ seeds() {
 }
 
 @test "after training, the losses of five seeds are in the range of PyTorch's five" {
-	epochs=6 seeds resnet_small_images sgd lr=0.02 momentum=0.9
-	epochs=4 seeds gpt2 adamw lr=0.003 dropout=0.1
-	epochs=5 seeds whisper adamw lr=0.002
-	epochs=6 seeds deepfm adamw lr=0.01
+	epochs=6 seeds small-resnet20 sgd lr=0.02 momentum=0.9
+	epochs=4 seeds small-gpt2 adamw lr=0.003 dropout=0.1
+	epochs=5 seeds small-whisper adamw lr=0.002
+	epochs=6 seeds small-deepfm adamw lr=0.01
 }
 
 @test "another weight than the file names is found" {
-	"$dump" --seed 2 gpt2 "$out/one"
-	"$dump" gpt2 "$out/other"
+	"$dump" --seed 2 small-gpt2 "$out/one"
+	"$dump" small-gpt2 "$out/other"
 	/usr/bin/python3 - "$srcdir/tests/torch" "$out" <<-'END'
 		import sys
 		sys.path.insert(0, sys.argv[1])
@@ -107,6 +112,8 @@ seeds() {
 	[[ $output == "dump: gpt2 has no setting widht; did you mean width?" ]]
 	run -1 "$dump" --device tpu gpt2 "$out/x"
 	[[ $output == "dump: no device tpu" ]]
+	run -1 "$dump" --set lr=fast gpt2 "$out/x"
+	[[ $output == "dump: lr=fast: expected a number from 0 to 1e+09" ]]
 	run -1 "$dump" --steps 1 --set schedule=sine gpt2 "$out/x"
 	[[ $output == "dump: "*sine* ]]
 	run -1 "$dump" gpt2
