@@ -88,9 +88,4 @@ void lh_unbind(const struct lh_section *section, void *out);
 /* The JSON Schema of a section; owned by the caller. */
 json_t *lh_section_schema(const struct lh_section *section);
 
-/* The candidate nearest to word by edit distance, or NULL when none is near. next(context, i)
- * yields candidate i or NULL at the end. */
-const char *lh_nearest(const char *word, const char *(*next)(const void *context, size_t i),
-		       const void *context);
-
 #endif

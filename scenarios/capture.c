@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/nearest.h"
 #include "core/yaml.h"
-#include "scenarios/bind.h"
 
 enum { WORDS_MAX = 1000, WORD_LENGTH_MAX = 600, NODE_DIGITS_MAX = 6 };
 

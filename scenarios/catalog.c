@@ -8,7 +8,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
-#include "scenarios/bind.h"
+#include "core/nearest.h"
 #include "scenarios/trace.h"
 
 enum { COLUMN_MAX_BYTES = 16 << 20, COLUMN_MIN_VALUES = 10, COLUMN_MAX_VALUES = 100000 };

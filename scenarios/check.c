@@ -8,6 +8,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "core/nearest.h"
 #include "core/yaml.h"
 #include "scenarios/bind.h"
 #include "scenarios/capture.h"

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
+#include "core/nearest.h"
 #include "core/pattern.h"
 #include "core/yaml.h"
-#include "scenarios/bind.h"
 
 static const char *const names[LH_N_REPORT_KEYS] = {
 	"epoch", "samples", "total_samples", "loss", "calc_s", "comm_s",

@@ -8,6 +8,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "core/nearest.h"
 #include "scenarios/schema.h"
 
 /* A suite's file while it is being read. */

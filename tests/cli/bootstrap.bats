@@ -83,15 +83,34 @@ suite() {
 }
 
 @test "missing packages are installed by root, else the command is named" {
-	tool "$tools/dpkg-query" 'shift 3; printf "installed %s\n" "$@" | grep -v -e autoconf -e bats'
+	tool "$tools/dpkg-query" 'shift 3; printf "installed %s\n" "$@" | grep -v -e autoconf -e gnuplot'
 	if [ "$(id -u)" = 0 ]; then
 		tool "$tools/apt-get" 'exit 0'
 		run -0 "$checkout/bootstrap" build
-		grep -q '^apt-get .*install -y --no-install-recommends autoconf bats$' "$calls"
+		grep -q '^apt-get .*install -y --no-install-recommends autoconf gnuplot-nox$' "$calls"
 	else
 		run -4 "$checkout/bootstrap" build
-		[[ $output == *"run as root: apt-get install --no-install-recommends autoconf bats" ]]
+		[[ $output == *"run as root: apt-get install --no-install-recommends autoconf gnuplot-nox" ]]
 	fi
+}
+
+@test "what only tests need is asked for by check alone" {
+	"$checkout/bootstrap" build
+	run -6 "$checkout/bootstrap" run
+	run ! grep -E '^dpkg-query .*(bats|python3-torch)' "$calls"
+	: >"$calls"
+	run -0 "$checkout/bootstrap" check
+	grep -q '^dpkg-query .* bats .*python3-torch' "$calls"
+}
+
+@test "the first check configures again, as tests may have become possible" {
+	"$checkout/bootstrap" build
+	: >"$calls"
+	"$checkout/bootstrap" check
+	[ "$(grep -c '^configure' "$calls")" = 1 ]
+	"$checkout/bootstrap" check
+	"$checkout/bootstrap" build
+	[ "$(grep -c '^configure' "$calls")" = 1 ]
 }
 
 @test "where installing fails it is tried again, then the command is named" {

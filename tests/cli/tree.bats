@@ -31,9 +31,15 @@ unlisted() {
 	[ -z "$missing" ]
 }
 
+@test "every Python program of the tests is listed, so that it is in the archive" {
+	missing=$(find tests -name '*.py' | unlisted)
+	echo "not listed: $missing"
+	[ -z "$missing" ]
+}
+
 @test "every C file and script names its licence at its head" {
 	missing=$(find bootstrap .ci core scenarios emulator trainer collect plots import cli tests -type f \
-		\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.bats' -o -name Makefile.inc -o -perm -u+x \) |
+		\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.bats' -o -name '*.py' -o -name Makefile.inc -o -perm -u+x \) |
 		while IFS= read -r file; do
 			grep -Iq . "$file" || continue # a program that was built here
 			head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"

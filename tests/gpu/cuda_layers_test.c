@@ -13,6 +13,7 @@
 
 #include "tests/unit/layer_compare.h"
 #include "tests/unit/test.h"
+#include "tests/unit/update_compare.h"
 
 enum { EXIT_SKIPPED = 77 };
 
@@ -62,6 +63,13 @@ static void test_bf16_agrees_with_the_reference(void **state)
 	}
 	device->ops->close(device);
 	compare_all(LH_BF16, TOLERANCE_BF16);
+}
+
+/* Four steps, each with a few roundings of 6e-8. */
+static void test_steps_of_optimizers_agree_with_the_reference(void **state)
+{
+	(void)state;
+	lh_update_compare(lh_device_find("cuda"), LH_F16, 5e-7);
 }
 
 /* The flat vector of gradients after a pass. */
@@ -164,6 +172,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_fp32_agrees_with_the_reference),
 		cmocka_unit_test(test_fp16_agrees_with_the_reference),
 		cmocka_unit_test(test_bf16_agrees_with_the_reference),
+		cmocka_unit_test(test_steps_of_optimizers_agree_with_the_reference),
 		cmocka_unit_test(test_gradients_are_the_same_in_every_run),
 		cmocka_unit_test(test_steps_after_the_first_take_no_memory),
 		cmocka_unit_test(test_an_index_outside_the_table_is_told_when_the_host_waits),

@@ -10,6 +10,7 @@
 #include "tests/unit/emulated_gpu/device.h"
 #include "tests/unit/layer_compare.h"
 #include "tests/unit/test.h"
+#include "tests/unit/update_compare.h"
 
 /*
  * Of the norm. fp32 sums in float where the reference sums in double. The 16-bit types round what
@@ -48,6 +49,13 @@ static void test_bf16_agrees(void **state)
 	(void)state;
 	compare_all(lh_layer_cases, LH_BF16, TOLERANCE_BF16);
 	compare_all(lh_wide_cases, LH_BF16, TOLERANCE_BF16);
+}
+
+/* Four steps, each with a few roundings of 6e-8. */
+static void test_steps_of_optimizers_agree(void **state)
+{
+	(void)state;
+	lh_update_compare(&lh_device_emulated_gpu, LH_F32, 5e-7);
 }
 
 /* All gradients of parameters, after a pass with threads in one order. */
@@ -134,6 +142,7 @@ int main(void)
 		cmocka_unit_test(test_fp32_agrees),
 		cmocka_unit_test(test_fp16_agrees),
 		cmocka_unit_test(test_bf16_agrees),
+		cmocka_unit_test(test_steps_of_optimizers_agree),
 		cmocka_unit_test(test_the_order_of_threads_changes_no_bit),
 		cmocka_unit_test(test_an_index_outside_the_table_is_told_when_the_host_waits),
 	};

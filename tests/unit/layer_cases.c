@@ -251,6 +251,26 @@ static struct lh_tensor *embedding(struct lh_graph *g)
 	return lh_embedding(g, "wte", indexes(g, "tokens/11", DIMS(3, 7)), 11, 12, SMALL);
 }
 
+static struct lh_tensor *field_embedding(struct lh_graph *g)
+{
+	return lh_field_embedding(g, "fields", indexes(g, "ids/7", DIMS(5, 3)),
+				  numbers(g, "values", DIMS(5, 2)),
+				  (struct lh_field_embedding){.buckets = 7, .k = 4}, SMALL);
+}
+
+static struct lh_tensor *field_embedding_summed(struct lh_graph *g)
+{
+	return lh_field_embedding(
+		g, "fields", indexes(g, "ids/7", DIMS(5, 3)), numbers(g, "values", DIMS(5, 2)),
+		(struct lh_field_embedding){.buckets = 7, .k = 4, .is_summed = true}, SMALL);
+}
+
+static struct lh_tensor *field_embedding_without_numbers(struct lh_graph *g)
+{
+	return lh_field_embedding(g, "fields", indexes(g, "ids/4", DIMS(6, 5)), NULL,
+				  (struct lh_field_embedding){.buckets = 4, .k = 16}, SMALL);
+}
+
 static struct lh_tensor *tied(struct lh_graph *g)
 {
 	struct lh_tensor *x =
@@ -344,6 +364,9 @@ const struct lh_layer_case lh_layer_cases[] = {
 	{"global_pool", global_pool, false},
 	{"shortcut", shortcut, false},
 	{"embedding", embedding, false},
+	{"field_embedding", field_embedding, false},
+	{"field_embedding_summed", field_embedding_summed, false},
+	{"field_embedding_without_numbers", field_embedding_without_numbers, false},
 	{"tied", tied, false},
 	{"attention", attention, false},
 	{"attention_causal", attention_causal, false},
@@ -372,15 +395,14 @@ static void add_loss(struct lh_case_run *run)
 							indexes(run->graph, name, DIMS(rows)));
 }
 
-void lh_case_open(const struct lh_layer_case *c, const struct lh_device_ops *ops,
-		  enum lh_dtype compute, struct lh_case_run *ret_run)
+void lh_case_open_with(const struct lh_layer_case *c, const struct lh_device_ops *ops,
+		       const struct lh_device_options *options, struct lh_case_run *ret_run)
 {
-	struct lh_device_options options = {.n_threads = 2, .compute = compute};
 	struct lh_error err = {0};
 
 	*ret_run = (struct lh_case_run){
 		.pass = {.is_training = !c->is_evaluating, .seed = 3, .step = 5}};
-	if (ops->open(&options, &ret_run->device, &err) ||
+	if (ops->open(options, &ret_run->device, &err) ||
 	    lh_graph_new(ret_run->device, &ret_run->graph, &err))
 		fail_msg("%s: %s", c->name, err.message);
 	ret_run->logits = c->build(ret_run->graph);
@@ -388,6 +410,14 @@ void lh_case_open(const struct lh_layer_case *c, const struct lh_device_ops *ops
 	add_loss(ret_run);
 	if (lh_graph_finish(ret_run->graph, ret_run->loss, false, &err))
 		fail_msg("%s: %s", c->name, err.message);
+}
+
+void lh_case_open(const struct lh_layer_case *c, const struct lh_device_ops *ops,
+		  enum lh_dtype compute, struct lh_case_run *ret_run)
+{
+	struct lh_device_options options = {.n_threads = 2, .compute = compute};
+
+	lh_case_open_with(c, ops, &options, ret_run);
 }
 
 void lh_case_close(struct lh_case_run *run)

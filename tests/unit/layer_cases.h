@@ -31,6 +31,8 @@ struct lh_case_run {
 /* Fails the test where anything fails. */
 void lh_case_open(const struct lh_layer_case *c, const struct lh_device_ops *ops,
 		  enum lh_dtype compute, struct lh_case_run *ret_run);
+void lh_case_open_with(const struct lh_layer_case *c, const struct lh_device_ops *ops,
+		       const struct lh_device_options *options, struct lh_case_run *ret_run);
 void lh_case_close(struct lh_case_run *run);
 
 /* Fills all inputs, parameters and state again, then runs forward; returns the loss. */

@@ -120,6 +120,15 @@ static struct lh_tensor *embedding(struct lh_graph *g)
 	return in_few_rows(g, lh_embedding(g, "wte", tokens, 9, 70, SMALL));
 }
 
+static struct lh_tensor *field_embedding(struct lh_graph *g)
+{
+	struct lh_tensor *ids = lh_graph_input(g, "ids/9", LH_I32, 2, (const int64_t[]){64, 5});
+	struct lh_field_embedding spec = {.buckets = 9, .k = 40};
+
+	return in_few_rows(g, lh_field_embedding(g, "fields", ids,
+						 numbers(g, "values", DIMS(64, 3)), spec, SMALL));
+}
+
 static struct lh_tensor *factorization(struct lh_graph *g)
 {
 	return in_few_rows(g, lh_factorization(g, numbers(g, "x", DIMS(40, 6, 70))));
@@ -199,6 +208,7 @@ const struct lh_layer_case lh_wide_cases[] = {
 	{"wide scale", scale, false},
 	{"wide many_elements", many_elements, false},
 	{"wide embedding", embedding, false},
+	{"wide field_embedding", field_embedding, false},
 	{"wide factorization", factorization, false},
 	{"wide attention_24", attention_24, false},
 	{"wide attention_64", attention_64, false},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 const struct lh_device_ops *const lh_devices[] = {
+	&lh_device_cpu,
 	&lh_device_reference32,
 	&lh_device_reference64,
 #ifdef LH_HAVE_CUDA

@@ -23,6 +23,7 @@ enum lh_layer {
 	LH_POOL,
 	LH_SHORTCUT,
 	LH_EMBEDDING,
+	LH_FIELD_EMBEDDING,
 	LH_ATTENTION,
 	LH_CONCAT,
 	LH_FACTORIZATION,
@@ -60,6 +61,7 @@ struct lh_node {
 
 struct lh_pass;
 struct lh_device;
+struct lh_update_ops;
 
 /*
  * A layer on a device.
@@ -111,6 +113,7 @@ struct lh_device_ops {
 	/* Waits until all that was asked for is done. */
 	int (*synchronize)(struct lh_device *device, struct lh_error *err);
 	const struct lh_kernel *(*kernel)(enum lh_layer layer); /* NULL: the device lacks it */
+	const struct lh_update_ops *update; /* of flat vectors (trainer/device/update.h) */
 };
 
 struct lh_device {
@@ -118,8 +121,12 @@ struct lh_device {
 	enum lh_dtype compute; /* of activations and their gradients */
 	enum lh_dtype master;  /* of parameters, their gradients and what layers save */
 	uint32_t n_threads;
+	/* What results depend on, for records of runs and profiles; empty: on nothing. */
+	char processor[64]; /* the name of the processor or GPU */
+	char software[96];  /* libraries with versions, instruction sets, drivers */
 };
 
+extern const struct lh_device_ops lh_device_cpu;
 extern const struct lh_device_ops lh_device_reference32;
 extern const struct lh_device_ops lh_device_reference64;
 extern const struct lh_device_ops lh_device_cuda; /* where built with CUDA */

@@ -12,6 +12,17 @@ static bool is_image(struct lh_graph *graph, const char *layer, const struct lh_
 	return x && x->n_dims == 4;
 }
 
+static bool has_windows(struct lh_graph *graph, const char *layer, const struct lh_tensor *x,
+			int64_t oh, int64_t ow, int64_t kernel_h, int64_t kernel_w)
+{
+	if (oh < 1 || ow < 1)
+		lh_graph_fail(graph,
+			      "%s: %" PRId64 "x%" PRId64
+			      " pixels are too few for a kernel of %" PRId64 "x%" PRId64,
+			      layer, x->dims[1], x->dims[2], kernel_h, kernel_w);
+	return oh >= 1 && ow >= 1;
+}
+
 static int64_t windows(int64_t size, int64_t kernel, int64_t stride, int64_t pad)
 {
 	return size + 2 * pad < kernel ? 0 : (size + 2 * pad - kernel) / stride + 1;
@@ -35,6 +46,10 @@ struct lh_tensor *lh_conv2d(struct lh_graph *graph, const char *name, struct lh_
 				     spec.groups, spec.c);
 	spec.oh = windows(spec.h, spec.kernel_h, spec.stride_h, spec.pad_h);
 	spec.ow = windows(spec.w, spec.kernel_w, spec.stride_w, spec.pad_w);
+	node = lh_node_new(graph, LH_CONV2D, name, &spec, sizeof(spec));
+	if (!node ||
+	    !has_windows(graph, node->name, x, spec.oh, spec.ow, spec.kernel_h, spec.kernel_w))
+		return NULL;
 	weight[0] = spec.out_channels;
 	weight[1] = spec.kernel_h;
 	weight[2] = spec.kernel_w;
@@ -43,7 +58,6 @@ struct lh_tensor *lh_conv2d(struct lh_graph *graph, const char *name, struct lh_
 	out[1] = spec.oh;
 	out[2] = spec.ow;
 	out[3] = spec.out_channels;
-	node = lh_node_new(graph, LH_CONV2D, name, &spec, sizeof(spec));
 	lh_node_add_input(graph, node, x);
 	lh_node_add_parameter(graph, node, "weight", 4, weight, init_weight, true);
 	if (spec.has_bias)
@@ -91,6 +105,8 @@ struct lh_tensor *lh_pool(struct lh_graph *graph, struct lh_tensor *x, bool is_m
 				     kernel, stride, pad);
 	spec.oh = kernel ? windows(spec.h, kernel, stride, pad) : 1;
 	spec.ow = kernel ? windows(spec.w, kernel, stride, pad) : 1;
+	if (!has_windows(graph, "pool", x, spec.oh, spec.ow, kernel, kernel))
+		return NULL;
 	out[0] = spec.n;
 	out[1] = kernel ? spec.oh : spec.c;
 	out[2] = spec.ow;

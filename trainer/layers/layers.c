@@ -17,6 +17,7 @@ static const struct lh_layer_kind kinds[LH_N_LAYERS] = {
 	[LH_POOL] = {"pool"},
 	[LH_SHORTCUT] = {"shortcut"},
 	[LH_EMBEDDING] = {"embedding", .backward_needs_in = IN_0},
+	[LH_FIELD_EMBEDDING] = {"field_embedding", .backward_needs_in = IN_0 | IN_1},
 	[LH_ATTENTION] = {"attention", .backward_needs_in = ALL_IN | 8, .backward_needs_out = true},
 	[LH_CONCAT] = {"concat"},
 	[LH_FACTORIZATION] = {"factorization", .backward_needs_in = IN_0},

@@ -143,6 +143,21 @@ struct lh_tensor *lh_embedding(struct lh_graph *graph, const char *name, struct 
 struct lh_tensor *lh_embedding_weight(struct lh_graph *graph, const struct lh_tensor *embedded);
 
 /*
+ * One table for all fields of a record, w: [F * buckets + M, K]. y[n, f, :] = w[f * buckets +
+ * indexes[n, f], :] for F fields, indexes int32 [N, F], each 0 to buckets - 1 (or the forward
+ * fails as that of an embedding does); then y[n, F + m, :] = values[n, m] w[F * buckets + m, :] for
+ * M numbers, values [N, M] (NULL: none). is_summed: the sum over all of them, [N, K].
+ */
+struct lh_field_embedding {
+	int64_t n, fields, numbers; /* N, F, M; filled by the builder */
+	int64_t buckets, k;
+	bool is_summed;
+};
+struct lh_tensor *lh_field_embedding(struct lh_graph *graph, const char *name,
+				     struct lh_tensor *indexes, struct lh_tensor *values,
+				     struct lh_field_embedding spec, struct lh_init init);
+
+/*
  * softmax(q k^T / sqrt(D)) v, each of `heads` heads of D = C / heads channels. q: [N, T, C]; k, v:
  * [N, S, C]; with k and v NULL, q is [N, T, 3C]: q, k and v side by side. is_causal: position t
  * sees up to t (S = T). lengths (may be NULL): int32 [N], keys from there on are not seen. Saved:

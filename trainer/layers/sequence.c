@@ -36,6 +36,35 @@ struct lh_tensor *lh_embedding_weight(struct lh_graph *graph, const struct lh_te
 	return lh_graph_nodes(graph, &n)[embedded->producer]->parameter[0];
 }
 
+struct lh_tensor *lh_field_embedding(struct lh_graph *graph, const char *name,
+				     struct lh_tensor *indexes, struct lh_tensor *values,
+				     struct lh_field_embedding spec, struct lh_init init)
+{
+	struct lh_node *node;
+	int64_t rows;
+
+	if (!indexes || lh_graph_has_failed(graph))
+		return NULL;
+	spec.n = indexes->dims[0];
+	spec.fields = indexes->n / spec.n;
+	spec.numbers = values ? values->n / values->dims[0] : 0;
+	if (indexes->dtype != LH_I32 || indexes->n_dims != 2 ||
+	    (values &&
+	     (values->dtype == LH_I32 || values->n_dims != 2 || values->dims[0] != spec.n)))
+		return lh_graph_fail(graph, "%s: expected indexes N, F and values N, M", name);
+	rows = spec.fields * spec.buckets + spec.numbers;
+	node = lh_node_new(graph, LH_FIELD_EMBEDDING, name, &spec, sizeof(spec));
+	lh_node_add_input(graph, node, indexes);
+	if (values)
+		lh_node_add_input(graph, node, values);
+	lh_node_add_parameter(graph, node, "weight", 2, (const int64_t[]){rows, spec.k}, init,
+			      true);
+	if (spec.is_summed)
+		return lh_node_set_output(graph, node, 2, (const int64_t[]){spec.n, spec.k});
+	return lh_node_set_output(graph, node, 3,
+				  (const int64_t[]){spec.n, spec.fields + spec.numbers, spec.k});
+}
+
 /* The sequences' shapes; false after a mistake. */
 static bool take_shapes(struct lh_graph *graph, const struct lh_tensor *q,
 			const struct lh_tensor *k, const struct lh_tensor *v,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for a finished graph, and its passes. See graph.h. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,8 +221,19 @@ int lh_graph_finish(struct lh_graph *graph, struct lh_tensor *loss, bool is_dry,
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
-static double draw(const struct lh_init *init, struct lh_rng *rng)
+/* Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5, sines and cosines in two halves. */
+static double sinusoid(const struct lh_tensor *tensor, int64_t i)
 {
+	int64_t width = tensor->n / tensor->dims[0], half = width / 2, c = i % width;
+	double steps = half > 1 ? (double)(half - 1) : 1;
+	double angle = (double)(i / width) * exp(-log(10000) * (double)(c % half) / steps);
+
+	return c < half ? sin(angle) : cos(angle);
+}
+
+static double draw(const struct lh_tensor *tensor, int64_t i, struct lh_rng *rng)
+{
+	const struct lh_init *init = &tensor->init;
 	double z;
 
 	switch (init->kind) {
@@ -233,6 +245,8 @@ static double draw(const struct lh_init *init, struct lh_rng *rng)
 		return init->scale;
 	case LH_INIT_UNIFORM:
 		return (2 * lh_rng_uniform(rng) - 1) * init->scale;
+	case LH_INIT_SINUSOIDS:
+		return sinusoid(tensor, i);
 	case LH_INIT_NORMAL:
 		break;
 	}
@@ -251,7 +265,7 @@ static void draw_tensor(const struct lh_tensor *tensor, uint64_t seed, void *ret
 	strcat(stream, tensor->name);
 	lh_rng_init(&rng, seed, stream);
 	for (int64_t i = 0; i < tensor->n; i++) {
-		double value = draw(&tensor->init, &rng);
+		double value = draw(tensor, i, &rng);
 
 		if (tensor->init.zero_row && i / row == tensor->init.zero_row - 1)
 			value = 0;

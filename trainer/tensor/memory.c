@@ -3,7 +3,7 @@
  * The memory plan of a graph. Node i runs forward at time i and backward at 2n-1-i. A block is a
  * piece of the arena with the times of its first and last use; tensors share a block where one
  * is overwritten by the other. Blocks are placed by size, the largest first, each at the lowest
- * place where no block of the same time lies.
+ * place where no block of the same time lies; other orders are tried where that leaves gaps.
  *
  * Source: greedy by size for offset calculation, arXiv 2001.03288, section 5.
  */
@@ -16,8 +16,12 @@
 struct block {
 	int64_t bytes;
 	int32_t birth, death;
-	int64_t at;
+	int64_t at; /* as last tried */
+	int64_t best_at;
 };
+
+/* Orders that are tried, where the first one does not pack well. */
+enum { ATTEMPTS_MAX = 32 };
 
 /* A gradient within a block that others may share. */
 struct member {
@@ -258,14 +262,13 @@ static int64_t lowest_place(const struct block *block, const struct block **neig
 	return at;
 }
 
-/* Places all blocks and returns the bytes that they take up. */
-static int64_t place_blocks(struct planner *p, struct block **order, const struct block **scratch)
+/* Places all blocks in order and returns the bytes that they take up; *ret_top: which of the order
+ * ends highest. */
+static int64_t place_in_order(struct planner *p, struct block **order, const struct block **scratch,
+			      int32_t *ret_top)
 {
 	int64_t total = 0;
 
-	for (int32_t i = 0; i < p->n_blocks; i++)
-		order[i] = &p->blocks[i];
-	qsort(order, (size_t)p->n_blocks, sizeof(*order), by_size);
 	for (int32_t i = 0; i < p->n_blocks; i++) {
 		struct block *block = order[i];
 		int32_t n = 0;
@@ -274,10 +277,37 @@ static int64_t place_blocks(struct planner *p, struct block **order, const struc
 			if (order[j]->birth <= block->death && block->birth <= order[j]->death)
 				scratch[n++] = order[j];
 		block->at = lowest_place(block, scratch, n);
-		if (block->at + block->bytes > total)
+		if (block->at + block->bytes > total) {
 			total = block->at + block->bytes;
+			*ret_top = i;
+		}
 	}
 	return total;
+}
+
+/* Places all blocks and returns the bytes that they take up. Where these are more than the peak,
+ * what came to lie on top is placed first next time. */
+static int64_t place_blocks(struct planner *p, struct block **order, const struct block **scratch,
+			    int64_t peak)
+{
+	int64_t best = INT64_MAX;
+
+	for (int32_t i = 0; i < p->n_blocks; i++)
+		order[i] = &p->blocks[i];
+	qsort(order, (size_t)p->n_blocks, sizeof(*order), by_size);
+	for (int attempt = 0; attempt < ATTEMPTS_MAX && best - peak > peak / 100; attempt++) {
+		int32_t top = 0;
+		int64_t total = place_in_order(p, order, scratch, &top);
+		struct block *first = order[top];
+
+		for (int32_t i = 0; total < best && i < p->n_blocks; i++)
+			p->blocks[i].best_at = p->blocks[i].at;
+		if (total < best)
+			best = total;
+		memmove(order + 1, order, (size_t)top * sizeof(*order));
+		order[0] = first;
+	}
+	return best;
 }
 
 /* The most bytes alive at one time. */
@@ -308,13 +338,14 @@ static void make(struct planner *p, struct block **order, const struct block **s
 	find_last_uses(p);
 	plan_data(p);
 	plan_gradients(p);
-	ret_plan->arena_bytes = (uint64_t)place_blocks(p, order, scratch);
 	ret_plan->peak_bytes = (uint64_t)peak_of(p, changes);
+	ret_plan->arena_bytes =
+		(uint64_t)place_blocks(p, order, scratch, (int64_t)ret_plan->peak_bytes);
 	for (uint32_t i = 0; i < p->graph->n_tensors; i++) {
 		ret_plan->data_at[i] =
-			p->data_block[i] < 0 ? LH_NO_PLACE : p->blocks[p->data_block[i]].at;
+			p->data_block[i] < 0 ? LH_NO_PLACE : p->blocks[p->data_block[i]].best_at;
 		ret_plan->grad_at[i] =
-			p->grad_block[i] < 0 ? LH_NO_PLACE : p->blocks[p->grad_block[i]].at;
+			p->grad_block[i] < 0 ? LH_NO_PLACE : p->blocks[p->grad_block[i]].best_at;
 	}
 }
 

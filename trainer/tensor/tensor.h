@@ -24,7 +24,15 @@ enum lh_role {
 };
 
 /* How a parameter or state begins. */
-enum lh_init_kind { LH_INIT_ZEROS, LH_INIT_ONES, LH_INIT_VALUE, LH_INIT_UNIFORM, LH_INIT_NORMAL };
+enum lh_init_kind {
+	LH_INIT_ZEROS,
+	LH_INIT_ONES,
+	LH_INIT_VALUE,
+	LH_INIT_UNIFORM,
+	LH_INIT_NORMAL,
+	LH_INIT_SINUSOIDS, /* of two dimensions: row t holds sin(t f), then cos(t f), with f falling
+			      from 1 to 1/10000 in equal ratios */
+};
 
 struct lh_init {
 	enum lh_init_kind kind;

@@ -236,4 +236,5 @@ const struct lh_device_ops lh_device_emulated_gpu = {
 	.cast = cast_emulated,
 	.synchronize = synchronize_emulated,
 	.kernel = lh_cuda_kernel,
+	.update = &lh_update_cuda,
 };

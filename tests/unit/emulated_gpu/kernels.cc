@@ -6,11 +6,13 @@
 #include "trainer/device/cuda/depthwise.cu"
 #include "trainer/device/cuda/elementwise.cu"
 #include "trainer/device/cuda/embedding.cu"
+#include "trainer/device/cuda/fields.cu"
 #include "trainer/device/cuda/layer_norm.cu"
 #include "trainer/device/cuda/loss.cu"
 #include "trainer/device/cuda/norm.cu"
 #include "trainer/device/cuda/pool.cu"
 #include "trainer/device/cuda/shape.cu"
+#include "trainer/device/cuda/update.cu"
 
 /* In place of trainer/device/cuda/sort.cu, which is CUB. */
 size_t lh_cuda_sort_bytes(int64_t n)

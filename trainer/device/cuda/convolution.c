@@ -74,6 +74,11 @@ void lh_cuda_convolutions_close(struct lh_cuda *cuda)
 	free(cuda->dnn);
 }
 
+size_t lh_cuda_convolutions_version(void)
+{
+	return cudnnGetVersion();
+}
+
 /* ---- descriptors ---------------------------------------------------------------------------- */
 
 static int create_descriptors(struct lh_cuda_convolution *c, struct lh_error *err)

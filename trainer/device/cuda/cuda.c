@@ -2,6 +2,7 @@
 /* The CUDA device: the first GPU that CUDA shows, its memory, and the copies to and from it. See
  * cuda.h. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,8 @@ int lh_cuda_check(cudaError_t code, const char *what, struct lh_error *err)
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /* bf16 has been in GPUs since compute capability 8.0. */
-static int check_gpu(enum lh_dtype compute, struct lh_error *err)
+static int check_gpu(enum lh_dtype compute, struct cudaDeviceProp *ret_gpu, struct lh_error *err)
 {
-	struct cudaDeviceProp gpu;
 	int n = 0, rc;
 	cudaError_t code = cudaGetDeviceCount(&n);
 
@@ -29,14 +29,29 @@ static int check_gpu(enum lh_dtype compute, struct lh_error *err)
 		return lh_fail(err, LH_EENV, 0,
 			       "no GPU: %s; device cuda needs an NVIDIA GPU and its driver",
 			       code == cudaSuccess ? "CUDA shows none" : cudaGetErrorString(code));
-	rc = lh_cuda_check(cudaGetDeviceProperties(&gpu, 0), "cudaGetDeviceProperties", err);
+	rc = lh_cuda_check(cudaGetDeviceProperties(ret_gpu, 0), "cudaGetDeviceProperties", err);
 	if (rc)
 		return rc;
-	if (compute == LH_BF16 && gpu.major < 8)
+	if (compute == LH_BF16 && ret_gpu->major < 8)
 		return lh_fail(err, LH_EENV, 0,
 			       "%s has compute capability %d.%d; bf16 needs 8.0: use fp16 or fp32",
-			       gpu.name, gpu.major, gpu.minor);
+			       ret_gpu->name, ret_gpu->major, ret_gpu->minor);
 	return 0;
+}
+
+/* 13000 is CUDA 13.0; cuDNN counts so in tens of thousands. */
+static void name_software(const struct cudaDeviceProp *gpu, struct lh_device *device)
+{
+	int runtime = 0, driver = 0;
+	int dnn = (int)lh_cuda_convolutions_version();
+
+	cudaRuntimeGetVersion(&runtime);
+	cudaDriverGetVersion(&driver);
+	snprintf(device->processor, sizeof(device->processor), "%.63s", gpu->name);
+	snprintf(device->software, sizeof(device->software),
+		 "CUDA %d.%d, driver for %d.%d, cuDNN %d.%d.%d, sm_%d%d", runtime / 1000,
+		 runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, dnn / 10000,
+		 dnn % 10000 / 100, dnn % 100, gpu->major, gpu->minor);
 }
 
 static int open_parts(struct lh_cuda *cuda, struct lh_error *err)
@@ -87,6 +102,7 @@ static void close_cuda(struct lh_device *device)
 static int open_cuda(const struct lh_device_options *options, struct lh_device **ret_device,
 		     struct lh_error *err)
 {
+	struct cudaDeviceProp gpu;
 	struct lh_cuda *cuda;
 	int rc;
 
@@ -95,7 +111,7 @@ static int open_cuda(const struct lh_device_options *options, struct lh_device *
 			       "device cuda computes in fp32, fp16 or bf16, not "
 			       "in %s",
 			       lh_dtype_name(options->compute));
-	rc = check_gpu(options->compute, err);
+	rc = check_gpu(options->compute, &gpu, err);
 	if (rc)
 		return rc;
 	cuda = calloc(1, sizeof(*cuda));
@@ -105,6 +121,7 @@ static int open_cuda(const struct lh_device_options *options, struct lh_device *
 					  .compute = options->compute,
 					  .master = LH_F32,
 					  .n_threads = 1};
+	name_software(&gpu, &cuda->device);
 	rc = open_parts(cuda, err);
 	if (rc) {
 		close_cuda(&cuda->device);
@@ -266,4 +283,5 @@ const struct lh_device_ops lh_device_cuda = {
 	.phase = phase_cuda,
 	.synchronize = synchronize_cuda,
 	.kernel = lh_cuda_kernel,
+	.update = &lh_update_cuda,
 };

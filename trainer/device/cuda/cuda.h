@@ -21,6 +21,7 @@ extern "C" {
 
 #include <cuda_runtime_api.h>
 
+#include "trainer/device/update.h"
 #include "trainer/layers/layers.h"
 
 /* An index outside its table, as a kernel found it. Kernels cannot fail: it is told when the host
@@ -101,6 +102,7 @@ int lh_cuda_convolve_backward_w(struct lh_cuda *cuda, struct lh_cuda_convolution
 
 int lh_cuda_convolutions_open(struct lh_cuda *cuda, struct lh_error *err);
 void lh_cuda_convolutions_close(struct lh_cuda *cuda);
+size_t lh_cuda_convolutions_version(void); /* 91900 is cuDNN 9.19.0 */
 
 /* Sorts n keys (0 and more) with the positions that they had, equal ones in their order. */
 size_t lh_cuda_sort_bytes(int64_t n);
@@ -149,6 +151,7 @@ LH_CUDA_DECLARE(dropout);
 LH_CUDA_DECLARE(pool);
 LH_CUDA_DECLARE(shortcut);
 LH_CUDA_DECLARE(embedding);
+LH_CUDA_DECLARE(field_embedding);
 LH_CUDA_DECLARE(attention);
 LH_CUDA_DECLARE(concat);
 LH_CUDA_DECLARE(factorization);

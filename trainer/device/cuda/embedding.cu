@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embeddings and factorization machines. The backward sorts the indexes, so that one block adds up
- * all that a row of the table gets, in order. See cuda.h and layers.h. */
-#include "trainer/device/cuda/kernels.cuh"
+/* Embeddings. The backward sorts the indexes, so that one block adds up all that a row of the table
+ * gets, in order. See cuda.h and layers.h. */
+#include "trainer/device/cuda/tables.cuh"
 
 using namespace lh;
 
 namespace
 {
-
-/* Threads over channels in x, over what is added up in y. */
-constexpr int CHANNELS = WARP, MEMBERS = THREADS / WARP;
 
 template <typename T>
 __global__ void embed(struct lh_embedding s, const int32_t *index, const T *w, T *y,
@@ -24,103 +21,24 @@ __global__ void embed(struct lh_embedding s, const int32_t *index, const T *w, T
 			continue;
 		}
 		put(y + i, 0);
-		if (c == 0 && atomicCAS(&fault->is_set, 0u, 1u) == 0) {
-			fault->position = position;
-			fault->value = row;
-			fault->at = at;
-			fault->n = s.rows;
-		}
+		if (c == 0)
+			tell_fault(fault, position, row, at, s.rows);
 	}
 }
 
-/* A block for each sorted place; those where a row of the table begins add up the whole row. */
-template <typename T>
-__global__ void embed_backward(struct lh_embedding s, const int32_t *rows, const int32_t *positions,
-			       const T *dy, float *dw)
-{
-	__shared__ float shared[MEMBERS][CHANNELS];
-	int64_t begin = blockIdx.x, end = begin + 1;
-	int32_t row = rows[begin];
+template <typename T> struct embedded_gradient {
+	const T *dy;
+	int64_t c;
 
-	if ((begin > 0 && rows[begin - 1] == row) || row < 0 || row >= s.rows)
-		return;
-	for (int64_t past = s.n; end < past;) {
-		int64_t middle = end + (past - end) / 2;
-
-		if (rows[middle] == row)
-			end = middle + 1;
-		else
-			past = middle;
+	__device__ const T *operator()(int64_t position) const
+	{
+		return dy + position * c;
 	}
-	for (int64_t c0 = 0; c0 < s.c; c0 += CHANNELS) {
-		int64_t c = c0 + threadIdx.x;
-		float sum = 0;
-
-		for (int64_t i = begin + threadIdx.y; c < s.c && i < end; i += MEMBERS)
-			sum += to_float(dy[positions[i] * s.c + c]);
-		shared[threadIdx.y][threadIdx.x] = sum;
-		__syncthreads();
-		if (threadIdx.y == 0 && c < s.c) {
-			for (int i = 1; i < MEMBERS; i++)
-				sum += shared[i][threadIdx.x];
-			dw[row * s.c + c] += sum;
-		}
-		__syncthreads();
-	}
-}
-
-/* A warp for each sample. */
-template <typename T> __global__ void factorize(struct lh_factorization s, const T *x, T *y)
-{
-	int64_t step = index_step() / WARP;
-	int lane = threadIdx.x % WARP;
-
-	for (int64_t n = first_index() / WARP; n < s.n; n += step) {
-		float total = 0;
-
-		for (int64_t k = lane; k < s.k; k += WARP) {
-			float sum = 0, squares = 0;
-
-			for (int64_t f = 0; f < s.fields; f++) {
-				float value = to_float(x[(n * s.fields + f) * s.k + k]);
-
-				sum += value;
-				squares += value * value;
-			}
-			total += sum * sum - squares;
-		}
-		total = warp_sum(total);
-		if (lane == 0)
-			put(y + n, total / 2);
-	}
-}
-
-template <typename T>
-__global__ void factorize_backward(struct lh_factorization s, const T *x, const T *dy, T *dx,
-				   bool adds)
-{
-	for (int64_t i = first_index(); i < s.n * s.k; i += index_step()) {
-		int64_t n = i / s.k, k = i % s.k;
-		float sum = 0;
-
-		for (int64_t f = 0; f < s.fields; f++)
-			sum += to_float(x[(n * s.fields + f) * s.k + k]);
-		for (int64_t f = 0; f < s.fields; f++) {
-			int64_t at = (n * s.fields + f) * s.k + k;
-
-			put(dx + at, to_float(dy[n]) * (sum - to_float(x[at])), adds);
-		}
-	}
-}
+};
 
 const struct lh_embedding &spec_of_embedding(const struct lh_node *node)
 {
 	return *static_cast<const struct lh_embedding *>(node->spec);
-}
-
-const struct lh_factorization &spec_of_factorization(const struct lh_node *node)
-{
-	return *static_cast<const struct lh_factorization *>(node->spec);
 }
 
 } // namespace
@@ -171,40 +89,13 @@ int lh_cuda_embedding_backward(struct lh_device *device, const struct lh_node *n
 	return by_type(device->compute, [&](auto zero) {
 		using T = decltype(zero);
 
-		return launch(cuda, err, "embedding, backward", embed_backward<T>,
-			      dim3(static_cast<unsigned int>(s.n)), dim3(CHANNELS, MEMBERS), s,
-			      rows, positions, grad<T>(node->out), grad<float>(node->parameter[0]));
-	});
-}
+		struct embedded_gradient<T> f = {
+			grad<T>(node->out), s.c
+		};
 
-int lh_cuda_factorization_forward(struct lh_device *device, const struct lh_node *node,
-				  const struct lh_pass *, struct lh_error *err)
-{
-	const struct lh_factorization &s = spec_of_factorization(node);
-
-	return by_type(device->compute, [&](auto zero) {
-		using T = decltype(zero);
-
-		return launch(lh_cuda_of(device), err, "factorization", factorize<T>,
-			      blocks_for(s.n * WARP), dim3(THREADS), s, data<T>(node->in[0]),
-			      static_cast<T *>(node->out->data));
-	});
-}
-
-int lh_cuda_factorization_backward(struct lh_device *device, const struct lh_node *node,
-				   const struct lh_pass *, struct lh_error *err)
-{
-	const struct lh_factorization &s = spec_of_factorization(node);
-
-	if (!node->in[0]->grad)
-		return 0;
-	return by_type(device->compute, [&](auto zero) {
-		using T = decltype(zero);
-
-		return launch(lh_cuda_of(device), err, "factorization, backward",
-			      factorize_backward<T>, blocks_for(s.n * s.k), dim3(THREADS), s,
-			      data<T>(node->in[0]), grad<T>(node->out), grad<T>(node->in[0]),
-			      node->adds[0]);
+		return launch(cuda, err, "embedding, backward", add_to_table<decltype(f)>,
+			      dim3(static_cast<unsigned int>(s.n)), dim3(CHANNELS, MEMBERS), f, s.n,
+			      s.rows, s.c, rows, positions, grad<float>(node->parameter[0]));
 	});
 }
 

@@ -172,7 +172,7 @@ __device__ inline int64_t index_step()
 /* ---- sums ----------------------------------------------------------------------------------- */
 
 /* Of all 32 lanes, in all of them. */
-__device__ inline float warp_sum(float x)
+template <typename T> __device__ inline T warp_sum(T x)
 {
 #pragma unroll
 	for (int lane = WARP / 2; lane > 0; lane /= 2)
@@ -180,19 +180,11 @@ __device__ inline float warp_sum(float x)
 	return x;
 }
 
-__device__ inline float warp_max(float x)
-{
-#pragma unroll
-	for (int lane = WARP / 2; lane > 0; lane /= 2)
-		x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, lane));
-	return x;
-}
-
 /* Of a block of THREADS in one dimension, in all of its threads. */
-__device__ inline float block_sum(float x)
+template <typename T> __device__ inline T block_sum(T x)
 {
-	__shared__ float sums[THREADS / WARP];
-	float total = 0;
+	__shared__ T sums[THREADS / WARP];
+	T total = 0;
 
 	x = warp_sum(x);
 	if (threadIdx.x % WARP == 0)
@@ -202,21 +194,6 @@ __device__ inline float block_sum(float x)
 		total += sums[i];
 	__syncthreads();
 	return total;
-}
-
-__device__ inline float block_max(float x)
-{
-	__shared__ float maxima[THREADS / WARP];
-	float max = -INFINITY;
-
-	x = warp_max(x);
-	if (threadIdx.x % WARP == 0)
-		maxima[threadIdx.x / WARP] = x;
-	__syncthreads();
-	for (int i = 0; i < THREADS / WARP; i++)
-		max = fmaxf(max, maxima[i]);
-	__syncthreads();
-	return max;
 }
 
 /* ---- element by element --------------------------------------------------------------------- */

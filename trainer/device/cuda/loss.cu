@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Losses: a block for each row of logits, then one block for the sum over rows. See cuda.h and
  * layers.h. */
-#include "trainer/device/cuda/kernels.cuh"
+#include "trainer/device/cuda/tables.cuh"
 
 using namespace lh;
 
 namespace
 {
-
-__device__ void tell_fault(struct lh_cuda_fault *fault, uint32_t position, int32_t value,
-			   int64_t at, int64_t n)
-{
-	if (atomicCAS(&fault->is_set, 0u, 1u) != 0)
-		return;
-	fault->position = position;
-	fault->value = value;
-	fault->at = at;
-	fault->n = n;
-}
 
 /* What a row adds to the sums. */
 struct row_loss {

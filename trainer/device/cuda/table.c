@@ -27,6 +27,7 @@ static const struct lh_kernel kernels[LH_N_LAYERS] = {
 	[LH_POOL] = KERNEL(pool),
 	[LH_SHORTCUT] = KERNEL(shortcut),
 	[LH_EMBEDDING] = PREPARED(embedding),
+	[LH_FIELD_EMBEDDING] = PREPARED(field_embedding),
 	[LH_ATTENTION] = PREPARED(attention),
 	[LH_CONCAT] = KERNEL(concat),
 	[LH_FACTORIZATION] = KERNEL(factorization),

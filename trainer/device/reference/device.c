@@ -5,6 +5,7 @@
 
 #include "trainer/device/host.h"
 #include "trainer/device/reference/reference.h"
+#include "trainer/device/update.h"
 
 #define KERNEL(name)                                                                               \
 	{                                                                                          \
@@ -23,6 +24,7 @@ static const struct lh_kernel kernels[LH_N_LAYERS] = {
 	[LH_POOL] = KERNEL(pool),
 	[LH_SHORTCUT] = KERNEL(shortcut),
 	[LH_EMBEDDING] = KERNEL(embedding),
+	[LH_FIELD_EMBEDDING] = KERNEL(field_embedding),
 	[LH_ATTENTION] = KERNEL(attention),
 	[LH_CONCAT] = KERNEL(concat),
 	[LH_FACTORIZATION] = KERNEL(factorization),
@@ -40,10 +42,12 @@ static int open_reference(const struct lh_device_options *options, struct lh_dev
 
 #ifdef LH_REFERENCE_DOUBLE
 #define LH_REFERENCE_DOC "plain C in double precision, the oracle; slow"
+#define LH_REFERENCE_UPDATE lh_update_reference64
 const struct lh_device_ops lh_device_reference64 = {
 	.name = "reference64",
 #else
 #define LH_REFERENCE_DOC "plain C, the oracle; slow"
+#define LH_REFERENCE_UPDATE lh_update_reference32
 const struct lh_device_ops lh_device_reference32 = {
 	.name = "reference",
 #endif
@@ -57,6 +61,7 @@ const struct lh_device_ops lh_device_reference32 = {
 	.read = lh_host_read,
 	.synchronize = lh_host_synchronize,
 	.kernel = find_kernel,
+	.update = &LH_REFERENCE_UPDATE,
 };
 
 static int open_reference(const struct lh_device_options *options, struct lh_device **ret_device,

@@ -44,6 +44,93 @@ int LH_REFERENCE(embedding_backward)(struct lh_device *device, const struct lh_n
 	return 0;
 }
 
+/* ---- embeddings of fields ---------------------------------------------------------------------
+ */
+
+/* The row of the table that column j of sample n takes, and what it is multiplied by. */
+static int64_t find_row(const struct lh_node *node, int64_t n, int64_t j, double *ret_value)
+{
+	const struct lh_field_embedding *s = node->spec;
+	int64_t m = j - s->fields;
+
+	*ret_value = 1;
+	if (m < 0)
+		return j * s->buckets + ((const int32_t *)node->in[0]->data)[n * s->fields + j];
+	*ret_value = (double)((const real *)node->in[1]->data)[n * s->numbers + m];
+	return s->fields * s->buckets + m;
+}
+
+static int check_buckets(const struct lh_node *node, struct lh_error *err)
+{
+	const struct lh_field_embedding *s = node->spec;
+	const int32_t *index = node->in[0]->data;
+
+	for (int64_t i = 0; i < s->n * s->fields; i++)
+		if (index[i] < 0 || index[i] >= s->buckets)
+			return lh_fail(err, LH_EINPUT, 0,
+				       "index %" PRId32 " in field %" PRId64 " of sample %" PRId64
+				       "; expected 0 to %" PRId64,
+				       index[i], i % s->fields, i / s->fields, s->buckets - 1);
+	return 0;
+}
+
+int LH_REFERENCE(field_embedding_forward)(struct lh_device *device, const struct lh_node *node,
+					  const struct lh_pass *pass, struct lh_error *err)
+{
+	const struct lh_field_embedding *s = node->spec;
+	const real *w = node->parameter[0]->data;
+	int64_t all = s->fields + s->numbers;
+	real *y = node->out->data;
+	double value;
+
+	(void)device;
+	(void)pass;
+	if (check_buckets(node, err))
+		return LH_EINPUT;
+	for (int64_t i = 0; i < s->n * s->k; i++) {
+		int64_t n = i / s->k, k = i % s->k;
+		double sum = 0;
+
+		for (int64_t j = 0; j < all; j++) {
+			double x = (double)w[find_row(node, n, j, &value) * s->k + k] * value;
+
+			if (!s->is_summed)
+				y[(n * all + j) * s->k + k] = (real)x;
+			sum += x;
+		}
+		if (s->is_summed)
+			y[i] = (real)sum;
+	}
+	return 0;
+}
+
+int LH_REFERENCE(field_embedding_backward)(struct lh_device *device, const struct lh_node *node,
+					   const struct lh_pass *pass, struct lh_error *err)
+{
+	const struct lh_field_embedding *s = node->spec;
+	const real *w = node->parameter[0]->data, *dy = node->out->grad;
+	real *dw = node->parameter[0]->grad, *dx = s->numbers ? node->in[1]->grad : NULL;
+	int64_t all = s->fields + s->numbers;
+	double value;
+
+	(void)device;
+	(void)pass;
+	(void)err;
+	for (int64_t i = 0; i < s->n * all; i++) {
+		int64_t n = i / all, j = i % all, row = find_row(node, n, j, &value);
+		const real *d = dy + (s->is_summed ? n : i) * s->k;
+		double sum = 0;
+
+		for (int64_t k = 0; k < s->k; k++) {
+			put(dw, row * s->k + k, (double)d[k] * value, true);
+			sum += (double)d[k] * (double)w[row * s->k + k];
+		}
+		if (dx && j >= s->fields)
+			put(dx, n * s->numbers + j - s->fields, sum, node->adds[1]);
+	}
+	return 0;
+}
+
 /* ---- attention ------------------------------------------------------------------------------ */
 
 /* Where the vectors of one head lie: rows are stride elements apart. */
