@@ -241,7 +241,7 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 			    spec->machine);
 	if (lh_scenario_has_command(sc))
 		return ret->machine && site >= 0;
-	if (sc->workload.speed.samples_per_s > 0)
+	if (lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "compute"))
 		return resolve_with_speed(sc, spec, path, ret, diag) && site >= 0;
 	if (ret->machine && !ret->machine->gpu)
 		lh_diag_add(diag, spec->pos, path, "machine '%s' has no GPU, so no speed",

@@ -14,7 +14,7 @@ unlisted() {
 }
 
 @test "every C file of a room is listed in a Makefile.inc" {
-	missing=$(find core scenarios emulator trainer collect plots import cli -name '*.[ch]' | unlisted)
+	missing=$(find core scenarios emulator trainer collect plots import cli -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | unlisted)
 	echo "not listed: $missing"
 	[ -z "$missing" ]
 }
@@ -39,7 +39,7 @@ unlisted() {
 
 @test "every C file and script names its licence at its head" {
 	missing=$(find bootstrap .ci core scenarios emulator trainer collect plots import cli tests -type f \
-		\( -name '*.[ch]' -o -name '*.bats' -o -name '*.py' -o -name Makefile.inc -o -perm -u+x \) |
+		\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.bats' -o -name '*.py' -o -name Makefile.inc -o -perm -u+x \) |
 		while IFS= read -r file; do
 			grep -Iq . "$file" || continue # a program that was built here
 			head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"

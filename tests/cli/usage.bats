@@ -4,7 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 
-verbs='run exec shell rerun verify list plot capture reproduce import doctor schema'
+verbs='run exec shell rerun verify train profile list plot capture reproduce import doctor schema'
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"

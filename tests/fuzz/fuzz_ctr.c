@@ -34,8 +34,7 @@ static void check(const struct lh_ctr_row *row)
 	for (int i = 0; i < DENSE; i++)
 		expect(isfinite(row->dense[i]), "a number that is none");
 	for (int i = 0; i < SPARSE; i++)
-		expect(row->sparse[i] >= i * BUCKETS && row->sparse[i] < (i + 1) * BUCKETS,
-		       "a category out of range");
+		expect(row->sparse[i] >= 0 && row->sparse[i] < BUCKETS, "a category out of range");
 }
 
 /* Ready for any line, whatever the one before was. */

@@ -39,6 +39,11 @@ struct setting {
 #define AVERAGE(host)                                                                      \
 	",\"host_ns\":" host ",\"payload_sent_bytes\":2000,\"payload_received_bytes\":2000" \
 	",\"group_samples\":100,\"checked_elements\":1"
+#define SCORE(event, rank, counted, loss, accuracy)                                         \
+	"{\"event\":\"" event "\",\"t_ns\":25000000000,\"rank\":" rank ",\"epoch\":1"      \
+	",\"samples\":100,\"counted\":" counted ",\"loss\":" loss ",\"accuracy\":" accuracy "}\n"
+#define WEIGHTS(rank, hash)                                                                 \
+	"{\"event\":\"weights\",\"t_ns\":25000000000,\"rank\":" rank ",\"hash\":\"" hash "\"}\n"
 #define COMPUTED(samples) ",\"samples\":" samples ",\"micro_batches\":2"
 
 static const char rank_0[] =
@@ -57,6 +62,9 @@ static const char rank_0[] =
 	SPAN("compute", "0", "1", "19000000000", "23000000000", COMPUTED("60"))
 	SPAN("average", "0", "1", "23000000000", "25000000000", AVERAGE("500000000"))
 	SPAN("epoch", "0", "1", "19000000000", "25000000000", ",\"samples\":100")
+	SCORE("learn", "0", "60", "2.0", "0.5")
+	SCORE("evaluate", "0", "200", "0.25", "0.875")
+	WEIGHTS("0", "00000000000000ab")
 	"{\"event\":\"connection\",\"t_ns\":25000000000,\"rank\":0,\"peer\":1,"
 	"\"channel\":\"data\",\"retransmits\":3,\"timeouts\":1}\n"
 	"{\"event\":\"end\",\"t_ns\":25000000001,\"rank\":0,\"epochs\":2}\n";
@@ -72,6 +80,8 @@ static const char rank_1[] =
 	SPAN("epoch", "1", "1", "18000000000", "25000000000", ",\"samples\":100")
 	"{\"event\":\"traffic\",\"t_ns\":25000000000,\"rank\":1,\"from_ns\":23000000000,"
 	"\"to_ns\":24000000000,\"payload_bytes\":[1001,0],\"control_bytes\":[0,0]}\n"
+	SCORE("learn", "1", "40", "1.0", "0.75")
+	WEIGHTS("1", "00000000000000ab")
 	"{\"event\":\"end\",\"t_ns\":25000000001,\"rank\":1,\"epochs\":2}\n";
 /* clang-format on */
 
@@ -108,8 +118,8 @@ static void make_scenario(struct setting *s)
 	s->sites[1] = (struct lh_site){.name = eu, .provider = google, .continent = LH_EUROPE};
 	s->machine = (struct lh_machine){.name = machine_name, .gpus = 1};
 	s->profile.samples_per_s = 10;
-	s->nodes[0] = (struct lh_node){us0, 0, &s->machine, &s->profile, NULL, 30};
-	s->nodes[1] = (struct lh_node){eu0, 1, &s->machine, &s->profile, NULL, 20};
+	s->nodes[0] = (struct lh_node){us0, 0, &s->machine, &s->profile, NULL, 30, 0, 0};
+	s->nodes[1] = (struct lh_node){eu0, 1, &s->machine, &s->profile, NULL, 20, 0, 0};
 	s->model = (struct lh_model){
 		.name = model_name, .parameters = 1000, .bytes_per_sample = 125000};
 	s->vm = (struct lh_vm_price){machine_name, NULL, 180000, 572000, source};
@@ -187,11 +197,13 @@ static void every_column_is_as_worked_out_by_hand(void **state)
 	assert_file(
 		s, "epochs.csv",
 		"epoch,begin_s,end_s,samples,wall_s,calculation_s,communication_s,matchmaking_s,"
-		"wait_s,host_s,transfer_s,apply_s,throughput_sps,local_sps,granularity,loss\n"
+		"wait_s,host_s,transfer_s,apply_s,throughput_sps,local_sps,granularity,loss,accuracy,"
+		"test_loss,test_accuracy\n"
 		"0,0.000000000,9.000000000,100,9.000000000,4.250000,3.750000,2.500000,0.500000,"
-		"1.000000,2.000000,0.250000,11.111,23.889,1.4000,\n"
+		"1.000000,2.000000,0.250000,11.111,23.889,1.4000,,,,\n"
 		"1,9.000000000,15.000000000,100,6.000000000,4.000000,2.500000,0.000000,0.500000,"
-		"0.500000,1.500000,0.000000,16.667,25.000,1.4000,\n");
+		"0.500000,1.500000,0.000000,16.667,25.000,1.4000,1.600000,0.600000,"
+		"0.250000,0.875000\n");
 	assert_file(s, "throughput.csv",
 		    "scenario,seed,nodes,gpus,epochs,samples,wall_s,throughput_sps,local_sps,"
 		    "calculation_s,communication_s,matchmaking_s,granularity,baseline_sps,speedup,"
@@ -481,6 +493,20 @@ static void repetitions_become_means_and_intervals(void **state)
 	lh_results_done(&results);
 }
 
+static void replicas_that_differ_are_no_run(void **state)
+{
+	struct setting *s = *state;
+	lh_cleanup_free char *other = strdup(rank_1);
+	struct lh_results results = {0};
+	struct lh_error err = {0};
+
+	assert_non_null(other);
+	*strstr(other, "ab\"}") = 'c';
+	put(s, "events/rank-1.jsonl", other);
+	assert_int_equal(lh_collect_run(s->dir, &s->sc, &results, &err), LH_ERUN);
+	assert_non_null(strstr(err.message, "rank 1 ended with other weights than rank 0"));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -495,6 +521,7 @@ int main(void)
 		TEST(malformed_events_name_file_and_line),
 		TEST(samples_and_payload_must_be_conserved),
 		TEST(butterfly_sends_exactly_its_formula),
+		TEST(replicas_that_differ_are_no_run),
 		TEST(a_counter_that_runs_backwards_is_an_error),
 		TEST(without_counters_there_is_no_wire_and_no_total),
 		TEST(what_makes_a_run_invalid_is_said),

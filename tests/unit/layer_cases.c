@@ -480,9 +480,21 @@ static void fill_indexes(struct lh_case_run *run, struct lh_tensor *tensor)
 	free(values);
 }
 
+/* To the nearest number of a narrow type, ties to even. */
+static double round_to(enum lh_dtype dtype, double value)
+{
+	int bits = dtype == LH_F16 ? 11 : 8, exponent;
+
+	frexp(value, &exponent);
+	if (dtype == LH_F16 && exponent < -13)
+		exponent = -13;
+	return ldexp(rint(ldexp(value, bits - exponent)), exponent - bits);
+}
+
 static void fill_numbers(struct lh_case_run *run, struct lh_tensor *tensor)
 {
 	bool is_variance = strstr(tensor->name, "running_var") != NULL;
+	bool is_narrow = run->rounds_to == LH_F16 || run->rounds_to == LH_BF16;
 	double *values = calloc((size_t)tensor->n, sizeof(*values));
 	struct lh_rng rng;
 
@@ -491,8 +503,8 @@ static void fill_numbers(struct lh_case_run *run, struct lh_tensor *tensor)
 	for (int64_t i = 0; i < tensor->n; i++) {
 		double z = lh_rng_normal(&rng);
 
-		values[i] = (float)(is_variance ? 0.5 + fabs(z)
-						: (tensor->role == LH_INPUT ? z : 0.4 * z));
+		z = is_variance ? 0.5 + fabs(z) : (tensor->role == LH_INPUT ? z : 0.4 * z);
+		values[i] = is_narrow ? round_to(run->rounds_to, z) : (float)z;
 	}
 	lh_case_write(run, tensor, values);
 	free(values);

@@ -25,6 +25,7 @@ struct lh_case_run {
 	struct lh_tensor *logits;
 	struct lh_tensor *loss;
 	struct lh_pass pass;
+	enum lh_dtype rounds_to; /* numbers are rounded to this type before they are filled in */
 };
 
 /* Fails the test where anything fails. */

@@ -271,6 +271,51 @@ static void test_it_learns_and_counts_every_test_sample(void **state)
 	lh_learner_close(learner);
 }
 
+/* The words of `kind` in a section of `train` in the schema of scenarios. */
+static json_t *kinds_of(json_t *schema, const char *section)
+{
+	static const char *const way[] = {"properties", "workload", "anyOf"};
+	json_t *at = schema;
+
+	for (size_t i = 0; i < N_ELEMENTS(way); i++)
+		at = json_object_get(at, way[i]);
+	at = json_object_get(json_object_get(json_array_get(at, 0), "properties"), "train");
+	at = json_object_get(json_object_get(at, "properties"), section);
+	return json_object_get(json_object_get(json_object_get(at, "properties"), "kind"), "enum");
+}
+
+static void assert_word(const json_t *words, size_t i, const char *name)
+{
+	const char *word = json_string_value(json_array_get(words, i));
+
+	if (!word || strcmp(word, name) != 0)
+		fail_msg("the schema has %s where the engine has %s", word ? word : "nothing", name);
+}
+
+static void test_the_schema_knows_what_the_engine_has(void **state)
+{
+	const char *source = getenv("srcdir");
+	lh_cleanup_free char *path = lh_strf("%s/scenarios/schema.json", source ? source : ".");
+	json_t *schema = NULL, *words;
+	size_t n = 0;
+
+	(void)state;
+	assert_int_equal(lh_json_read(path, &schema, NULL), 0);
+	words = kinds_of(schema, "data");
+	for (; lh_datasets[n]; n++)
+		assert_word(words, n, lh_datasets[n]->name);
+	assert_int_equal(json_array_size(words), n);
+	words = kinds_of(schema, "optimizer");
+	for (n = 0; lh_optimizers[n]; n++)
+		assert_word(words, n, lh_optimizers[n]->name);
+	assert_int_equal(json_array_size(words), n);
+	words = kinds_of(schema, "schedule");
+	for (n = 0; lh_schedules[n].name; n++)
+		assert_word(words, n, lh_schedules[n].name);
+	assert_int_equal(json_array_size(words), n);
+	json_decref(schema);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +327,7 @@ int main(void)
 		cmocka_unit_test(test_two_ranks_are_one_with_the_whole_batch),
 		cmocka_unit_test(test_a_training_goes_on_bit_for_bit),
 		cmocka_unit_test(test_it_learns_and_counts_every_test_sample),
+		cmocka_unit_test(test_the_schema_knows_what_the_engine_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

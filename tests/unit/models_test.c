@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "core/yaml.h"
 #include "tests/unit/model_runs.h"
 #include "tests/unit/test.h"
+#include "trainer/optim/optimizer.h"
 
-enum { ELEMENTS_CHECKED = 2, PATH_SIZE = 4096 };
+enum { ELEMENTS_CHECKED = 2, STEPS_TO_LEARN = 30, PATH_SIZE = 4096 };
+static const double LEARNING_RATE = 0.01;
 
 /* Over a smaller step, no activation crosses the kink of a ReLU that it crossed over the first, but
  * rounding weighs more. */
@@ -57,14 +60,11 @@ static int64_t count_parameters(const char *name)
 	struct lh_device *device = open_reference();
 	struct lh_error err = {0};
 	struct lh_model_config config;
-	struct lh_graph *graph;
 	int64_t n;
 
-	if (lh_model_config_init(name, &config, &err))
+	if (lh_model_config_init(name, &config, &err) ||
+	    lh_model_count_parameters(device, &config, &n, &err))
 		fail_msg("%s", err.message);
-	graph = build_dry(device, &config, 2);
-	n = lh_graph_n_parameters(graph);
-	lh_graph_free(graph);
 	device->ops->close(device);
 	return n;
 }
@@ -234,29 +234,40 @@ static void compare_gradient(const struct lh_model_case *c, struct lh_case_run *
 	free(b);
 }
 
+static void compare_with_double(const struct lh_model_case *c, const struct lh_device_ops *ops)
+{
+	struct lh_case_run narrow, wide;
+	struct lh_tensor *const *tensors;
+	double loss, whole;
+	uint32_t n;
+
+	lh_model_case_open(c, ops, LH_F32, &narrow);
+	lh_model_case_open(c, &lh_device_reference64, LH_F64, &wide);
+	loss = lh_model_case_forward(c, &wide);
+	assert_near(lh_model_case_forward(c, &narrow), loss, 1e-5 * loss);
+	lh_case_backward(&narrow);
+	lh_case_backward(&wide);
+	whole = norm_of_gradients(&wide);
+	tensors = lh_graph_tensors(narrow.graph, &n);
+	for (uint32_t i = 0; i < n; i++)
+		if (tensors[i]->role == LH_PARAMETER)
+			compare_gradient(c, &narrow, &wide, tensors[i], whole);
+	lh_case_close(&narrow);
+	lh_case_close(&wide);
+}
+
 static void test_float_agrees_with_double(void **state)
 {
 	(void)state;
-	for (const struct lh_model_case *c = lh_model_cases; c->name; c++) {
-		struct lh_case_run narrow, wide;
-		struct lh_tensor *const *tensors;
-		double loss, whole;
-		uint32_t n;
+	for (const struct lh_model_case *c = lh_model_cases; c->name; c++)
+		compare_with_double(c, &lh_device_reference32);
+}
 
-		lh_model_case_open(c, &lh_device_reference32, LH_F32, &narrow);
-		lh_model_case_open(c, &lh_device_reference64, LH_F64, &wide);
-		loss = lh_model_case_forward(c, &wide);
-		assert_near(lh_model_case_forward(c, &narrow), loss, 1e-5 * loss);
-		lh_case_backward(&narrow);
-		lh_case_backward(&wide);
-		whole = norm_of_gradients(&wide);
-		tensors = lh_graph_tensors(narrow.graph, &n);
-		for (uint32_t i = 0; i < n; i++)
-			if (tensors[i]->role == LH_PARAMETER)
-				compare_gradient(c, &narrow, &wide, tensors[i], whole);
-		lh_case_close(&narrow);
-		lh_case_close(&wide);
-	}
+static void test_the_cpu_device_agrees_with_double(void **state)
+{
+	(void)state;
+	for (const struct lh_model_case *c = lh_model_cases; c->name; c++)
+		compare_with_double(c, &lh_device_cpu);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -294,6 +305,51 @@ static void test_memory_is_within_a_tenth_of_what_must_be_alive(void **state)
 			check_memory(device, &config, batches[i]);
 	}
 	device->ops->close(device);
+}
+
+/* ---- training ------------------------------------------------------------------------------- */
+
+/* The loss after some steps on one batch over that before them. */
+static double learn_by_heart(const struct lh_model_case *c, struct lh_case_run *run)
+{
+	struct lh_optimizer_options options;
+	struct lh_optimizer *optimizer;
+	struct lh_model_config config;
+	struct lh_error err = {0};
+	struct lh_loss first, last = {0};
+	double norm;
+
+	if (lh_optimizer_options_init("adamw", &options, &err) ||
+	    lh_optimizer_new(run->graph, &options, &optimizer, &err) ||
+	    lh_model_case_config(c, &config, &err) ||
+	    lh_graph_init_parameters(run->graph, 1, &err) ||
+	    lh_model_batch_write(run->graph, &config, 1, 0, &err))
+		fail_msg("%s: %s", c->name, err.message);
+	for (int step = 0; step <= STEPS_TO_LEARN; step++) {
+		if (lh_graph_zero_gradients(run->graph, &err) ||
+		    lh_graph_forward(run->graph, &run->pass, &err) ||
+		    lh_loss_read(run->graph, run->loss, step ? &last : &first, &err) ||
+		    lh_graph_backward(run->graph, &run->pass, 1, &err) ||
+		    lh_optimizer_step(optimizer, LEARNING_RATE, 1, &norm, &err))
+			fail_msg("%s: %s", c->name, err.message);
+	}
+	lh_optimizer_free(optimizer);
+	return last.mean / first.mean;
+}
+
+static void test_every_model_learns_a_batch_by_heart(void **state)
+{
+	(void)state;
+	for (const struct lh_model_case *c = lh_model_cases; c->name; c++) {
+		struct lh_case_run run;
+		double left;
+
+		lh_model_case_open(c, &lh_device_reference32, LH_F32, &run);
+		left = learn_by_heart(c, &run);
+		if (!(left < 0.1))
+			fail_msg("%s: %.3g of the loss is left", c->name, left);
+		lh_case_close(&run);
+	}
 }
 
 /* ---- initial values ------------------------------------------------------------------------- */
@@ -469,6 +525,7 @@ static void test_settings_that_do_not_fit_each_other_are_told(void **state)
 		 "a sequence of 1025; its table of 1024 positions holds at most 1024"},
 		{"roberta-base", "sequence=513",
 		 "a sequence of 513; its table of 514 positions holds at most 512"},
+		{"whisper-tiny", "heads=5", "heads=5 do not divide width=384"},
 		{"whisper-tiny", "frames=3001",
 		 "a sequence of 1501; its table of 1500 positions holds at most 1500"},
 		{"convnext-tiny", "image=8",
@@ -494,14 +551,51 @@ static void test_settings_that_do_not_fit_each_other_are_told(void **state)
 	device->ops->close(device);
 }
 
-int main(void)
+/* ---- docs/models.md ------------------------------------------------------------------------- */
+
+static char *document(void)
+{
+	struct lh_device *device = open_reference();
+	struct lh_error err = {0};
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_non_null(out);
+	if (lh_models_document(device, out, &err))
+		fail_msg("%s", err.message);
+	fclose(out);
+	device->ops->close(device);
+	return text;
+}
+
+static void test_the_documentation_is_what_the_tables_say(void **state)
+{
+	const char *source = getenv("srcdir");
+	char *written, *text = document(), path[PATH_SIZE];
+	struct lh_error err = {0};
+	size_t size;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/docs/models.md", source ? source : ".");
+	if (lh_file_read(path, 1 << 20, &written, &size, &err))
+		fail_msg("%s", err.message);
+	if (strcmp(text, written))
+		fail_msg("mend: tests/unit/models_test --document >docs/models.md");
+	free(written);
+	free(text);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_presets_have_the_published_numbers_of_parameters),
 		cmocka_unit_test(test_the_catalog_has_the_same_counts),
 		cmocka_unit_test(test_gradients_are_those_of_finite_differences),
 		cmocka_unit_test(test_float_agrees_with_double),
+		cmocka_unit_test(test_the_cpu_device_agrees_with_double),
 		cmocka_unit_test(test_memory_is_within_a_tenth_of_what_must_be_alive),
+		cmocka_unit_test(test_every_model_learns_a_batch_by_heart),
 		cmocka_unit_test(test_initial_values_are_those_of_the_models_authors),
 		cmocka_unit_test(test_frame_positions_begin_as_sinusoids),
 		cmocka_unit_test(test_presets_stay_within_their_families_ranges),
@@ -509,7 +603,15 @@ int main(void)
 		cmocka_unit_test(test_wrong_settings_are_refused_with_what_would_be_right),
 		cmocka_unit_test(test_an_unknown_model_is_refused_with_the_nearest),
 		cmocka_unit_test(test_settings_that_do_not_fit_each_other_are_told),
+		cmocka_unit_test(test_the_documentation_is_what_the_tables_say),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "--document") == 0) {
+		char *text = document();
+
+		fputs(text, stdout);
+		free(text);
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

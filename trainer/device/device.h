@@ -104,6 +104,12 @@ struct lh_device_ops {
 		     int64_t n, struct lh_error *err);
 	int (*read)(struct lh_device *device, const void *memory, enum lh_dtype dtype,
 		    void *ret_host, int64_t n, struct lh_error *err);
+	/* ret_cast[i] = data[i] rounded to the compute type, n numbers of the master type; NULL
+	 * where the two are one. */
+	int (*cast)(struct lh_device *device, void *ret_cast, const void *data, int64_t n,
+		    struct lh_error *err);
+	/* Tells profilers that a part of a step begins; name NULL: that it ends. May be NULL. */
+	void (*phase)(struct lh_device *device, const char *name);
 	/* Waits until all that was asked for is done. */
 	int (*synchronize)(struct lh_device *device, struct lh_error *err);
 	const struct lh_kernel *(*kernel)(enum lh_layer layer); /* NULL: the device lacks it */
@@ -123,11 +129,24 @@ struct lh_device {
 extern const struct lh_device_ops lh_device_cpu;
 extern const struct lh_device_ops lh_device_reference32;
 extern const struct lh_device_ops lh_device_reference64;
+extern const struct lh_device_ops lh_device_cuda; /* where built with CUDA */
 
 /* All devices of this build, the default first, NULL at the end. */
 extern const struct lh_device_ops *const lh_devices[];
 
 /* The device of that name, or NULL. */
 const struct lh_device_ops *lh_device_find(const char *name);
+
+/* Opens the device of that name. LH_EUSAGE: there is none of that name, and which there are;
+ * LH_EENV: this build lacks it, and what to install; and what its open returns. */
+int lh_device_open(const char *name, const struct lh_device_options *options,
+		   struct lh_device **ret_device, struct lh_error *err);
+
+/* Begins (name) or ends (NULL) a part of a step for profilers. */
+static inline void lh_device_phase(struct lh_device *device, const char *name)
+{
+	if (device->ops->phase)
+		device->ops->phase(device, name);
+}
 
 #endif

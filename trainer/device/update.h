@@ -86,4 +86,7 @@ extern const struct lh_update_ops lh_update_reference64;
 /* Of a CPU in single precision, device->n_threads threads. */
 extern const struct lh_update_ops lh_update_cpu;
 
+/* Of a GPU, where built with CUDA. */
+extern const struct lh_update_ops lh_update_cuda;
+
 #endif

@@ -218,8 +218,15 @@ int lh_loss_read(struct lh_graph *graph, const struct lh_tensor *loss, struct lh
 
 /* ---- shared by all devices ------------------------------------------------------------------ */
 
+/* What nvcc compiles for both sides. */
+#ifdef __CUDACC__
+#define LH_HOST_DEVICE __host__ __device__
+#else
+#define LH_HOST_DEVICE
+#endif
+
 /* Whether dropout keeps element i under key, with threshold p x 2^32. */
-static inline bool lh_dropout_keeps(uint64_t key, uint64_t i, uint32_t threshold)
+LH_HOST_DEVICE static inline bool lh_dropout_keeps(uint64_t key, uint64_t i, uint32_t threshold)
 {
 	uint64_t z = key + i * 0x9e3779b97f4a7c15u;
 

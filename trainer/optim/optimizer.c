@@ -231,6 +231,27 @@ static double clip_factor(const struct lh_optimizer *o, double norm)
 	return o->options.clip_norm > 0 && factor < 1 ? factor : 1;
 }
 
+/* The step itself, once the norm is known to be finite. */
+static int apply(struct lh_optimizer *optimizer, struct lh_update *update, double divisor,
+		 double *ret_grad_norm, struct lh_error *err)
+{
+	double norm;
+	int rc = measure_norm(optimizer, update->gradients, &norm, err);
+
+	if (rc)
+		return rc;
+	norm /= divisor;
+	*ret_grad_norm = norm;
+	if (!isfinite(norm))
+		return 0;
+	update->gradient_scale = clip_factor(optimizer, norm) / divisor;
+	rc = optimizer->device->ops->update->step[optimizer->kind->rule](
+		optimizer->device, optimizer->plan, update, err);
+	if (rc == 0)
+		optimizer->steps++;
+	return rc;
+}
+
 int lh_optimizer_step_with(struct lh_optimizer *optimizer, const void *gradients, double lr,
 			   double divisor, double *ret_grad_norm, struct lh_error *err)
 {
@@ -249,7 +270,6 @@ int lh_optimizer_step_with(struct lh_optimizer *optimizer, const void *gradients
 		.nesterov = options->nesterov,
 		.t = optimizer->steps + 1,
 	};
-	double norm;
 	int rc;
 
 	if (!(lr >= 0) || !isfinite(lr) || !(divisor > 0) || !isfinite(divisor))
@@ -257,18 +277,9 @@ int lh_optimizer_step_with(struct lh_optimizer *optimizer, const void *gradients
 			       "a step with the learning rate %g and the divisor %g; expected "
 			       "finite numbers, at least 0 and more than 0",
 			       lr, divisor);
-	rc = measure_norm(optimizer, gradients, &norm, err);
-	if (rc)
-		return rc;
-	norm /= divisor;
-	*ret_grad_norm = norm;
-	if (!isfinite(norm))
-		return 0;
-	update.gradient_scale = clip_factor(optimizer, norm) / divisor;
-	rc = optimizer->device->ops->update->step[optimizer->kind->rule](
-		optimizer->device, optimizer->plan, &update, err);
-	if (rc == 0)
-		optimizer->steps++;
+	lh_device_phase(optimizer->device, "update");
+	rc = apply(optimizer, &update, divisor, ret_grad_norm, err);
+	lh_device_phase(optimizer->device, NULL);
 	return rc;
 }
 

@@ -69,6 +69,7 @@ void lh_graph_free(struct lh_graph *graph)
 	free(graph->tensors);
 	free(graph->constants);
 	graph->device->ops->free(graph->device, graph->parameters);
+	graph->device->ops->free(graph->device, graph->casts);
 	graph->device->ops->free(graph->device, graph->gradients);
 	graph->device->ops->free(graph->device, graph->state);
 	graph->device->ops->free(graph->device, graph->inputs);

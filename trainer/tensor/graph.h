@@ -30,6 +30,7 @@ struct lh_pass {
 /* Bytes on the device. */
 struct lh_graph_memory {
 	uint64_t parameters_bytes;
+	uint64_t casts_bytes;	  /* parameters again, in the compute type */
 	uint64_t gradients_bytes; /* of parameters */
 	uint64_t state_bytes;
 	uint64_t inputs_bytes;	    /* and constants */

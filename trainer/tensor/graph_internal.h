@@ -20,7 +20,7 @@ struct lh_graph {
 	struct lh_tensor *loss;
 	int64_t n_parameters, n_state; /* elements */
 	/* on the device */
-	void *parameters, *gradients, *state, *inputs, *arena, *workspace;
+	void *parameters, *casts, *gradients, *state, *inputs, *arena, *workspace;
 	struct lh_graph_memory memory;
 };
 

@@ -69,6 +69,8 @@ static void point_tensor(struct lh_graph *graph, struct lh_tensor *tensor, const
 		break;
 	case LH_PARAMETER:
 		tensor->data = offset(graph->parameters, tensor->at * bytes);
+		tensor->cast = offset(graph->casts,
+				      tensor->at * (int64_t)lh_dtype_bytes(graph->device->compute));
 		tensor->grad = offset(graph->gradients, tensor->at * bytes);
 		break;
 	case LH_STATE:
@@ -125,6 +127,7 @@ static int allocate(struct lh_graph *graph, struct lh_error *err)
 		void **memory;
 	} parts[] = {
 		{"parameters", m->parameters_bytes, &graph->parameters},
+		{"parameters in the compute type", m->casts_bytes, &graph->casts},
 		{"gradients", m->gradients_bytes, &graph->gradients},
 		{"state", m->state_bytes, &graph->state},
 		{"inputs", m->inputs_bytes, &graph->inputs},
@@ -183,6 +186,9 @@ static int give_memory(struct lh_graph *graph, const struct lh_memory_plan *plan
 	if (!input_at)
 		return lh_fail(err, LH_ESYS, 0, "no memory for the graph");
 	m->parameters_bytes = (uint64_t)graph->n_parameters * master;
+	if (graph->device->compute != graph->device->master)
+		m->casts_bytes =
+			(uint64_t)graph->n_parameters * lh_dtype_bytes(graph->device->compute);
 	m->gradients_bytes = graph->loss ? m->parameters_bytes : 0;
 	m->state_bytes = (uint64_t)graph->n_state * master;
 	m->inputs_bytes = place_inputs(graph, input_at);
@@ -311,17 +317,31 @@ int lh_tensor_read(struct lh_graph *graph, const struct lh_tensor *tensor, enum 
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
+/* Casts are made anew for every pass: whoever changes parameters need not know of them. */
+static int refresh_casts(struct lh_graph *graph, struct lh_error *err)
+{
+	if (!graph->casts)
+		return 0;
+	return graph->device->ops->cast(graph->device, graph->casts, graph->parameters,
+					graph->n_parameters, err);
+}
+
 int lh_graph_forward(struct lh_graph *graph, const struct lh_pass *pass, struct lh_error *err)
 {
-	for (uint32_t i = 0; i < graph->n_nodes; i++) {
-		const struct lh_node *node = graph->nodes[i];
-		const struct lh_kernel *kernel = graph->device->ops->kernel(node->layer);
-		int rc = kernel->forward(graph->device, node, pass, err);
+	int rc;
 
+	lh_device_phase(graph->device, "forward");
+	rc = refresh_casts(graph, err);
+	for (uint32_t i = 0; rc == 0 && i < graph->n_nodes; i++) {
+		const struct lh_node *node = graph->nodes[i];
+
+		rc = graph->device->ops->kernel(node->layer)
+			     ->forward(graph->device, node, pass, err);
 		if (rc)
-			return lh_error_prefix(err, "layer %s, forward", node->name);
+			lh_error_prefix(err, "layer %s, forward", node->name);
 	}
-	return 0;
+	lh_device_phase(graph->device, NULL);
+	return rc;
 }
 
 int lh_graph_backward(struct lh_graph *graph, const struct lh_pass *pass, double loss_scale,
@@ -333,6 +353,7 @@ int lh_graph_backward(struct lh_graph *graph, const struct lh_pass *pass, double
 
 	if (!loss)
 		return lh_fail(err, LH_ERUN, 0, "a graph without a loss has no backward pass");
+	lh_device_phase(graph->device, "backward");
 	rc = graph->device->ops->write(
 		graph->device, loss->grad, loss->dtype,
 		loss->dtype == LH_F64 ? (const void *)&loss_scale : (const void *)&scale, 1, err);
@@ -346,6 +367,7 @@ int lh_graph_backward(struct lh_graph *graph, const struct lh_pass *pass, double
 		if (rc)
 			lh_error_prefix(err, "layer %s, backward", node->name);
 	}
+	lh_device_phase(graph->device, NULL);
 	return rc;
 }
 

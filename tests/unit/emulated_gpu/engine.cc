@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the threads of a grid as fibers. See cuda_runtime.h. Fibers are made once and change by
+ * setjmp and longjmp, which ask nothing of the system; AddressSanitizer follows swapcontext alone.
+ */
+#undef _FORTIFY_SOURCE // its longjmp takes another stack for a mistake
+
+#include "cuda_runtime.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <setjmp.h>
+#include <ucontext.h>
+#include <vector>
+
+dim3 gridDim, blockDim, blockIdx, threadIdx;
+bool lh_emulated_is_descending;
+
+namespace
+{
+
+enum { WARP = 32, STACK_BYTES = 64 << 10 };
+
+struct barrier {
+	unsigned int arrived, wanted, generation;
+};
+
+/* Where a stack goes on. */
+struct place {
+	ucontext_t context;
+#ifndef __SANITIZE_ADDRESS__
+	jmp_buf jump;
+#endif
+	bool has_left; /* so that jump is where */
+};
+
+struct fiber {
+	struct place place;
+	dim3 index;
+	struct barrier *waits_for;
+	unsigned int generation;
+	bool is_done;
+	char stack[STACK_BYTES];
+};
+
+struct {
+	std::vector<std::unique_ptr<struct fiber>> fibers;
+	std::vector<struct barrier> warps;
+	std::vector<uint64_t> slots; /* of shuffles */
+	struct barrier block;
+	unsigned int running;
+	struct place scheduler;
+	const std::function<void()> *thread;
+} engine;
+
+struct fiber &me()
+{
+	return *engine.fibers[engine.running];
+}
+
+void go(struct place &from, struct place &to)
+{
+#ifdef __SANITIZE_ADDRESS__
+	swapcontext(&from.context, &to.context);
+#else
+	from.has_left = true;
+	if (_setjmp(from.jump))
+		return;
+	if (to.has_left)
+		_longjmp(to.jump, 1);
+	setcontext(&to.context);
+#endif
+}
+
+[[noreturn]] void die(const char *what)
+{
+	fprintf(stderr, "emulated GPU: block %u %u %u, thread %u: %s\n", blockIdx.x, blockIdx.y,
+		blockIdx.z, engine.running, what);
+	abort();
+}
+
+/* A thread of one block after the other. */
+void run_fiber()
+{
+	for (;;) {
+		(*engine.thread)();
+		me().is_done = true;
+		go(me().place, engine.scheduler);
+	}
+}
+
+void wait_for(struct barrier &barrier)
+{
+	if (++barrier.arrived == barrier.wanted) {
+		barrier.arrived = 0;
+		barrier.generation++;
+		return;
+	}
+	me().waits_for = &barrier;
+	me().generation = barrier.generation;
+	go(me().place, engine.scheduler);
+	me().waits_for = nullptr;
+}
+
+std::unique_ptr<struct fiber> make_fiber()
+{
+	std::unique_ptr<struct fiber> fiber = std::make_unique<struct fiber>();
+
+	getcontext(&fiber->place.context);
+	fiber->place.context.uc_stack.ss_sp = fiber->stack;
+	fiber->place.context.uc_stack.ss_size = STACK_BYTES;
+	fiber->place.context.uc_link = nullptr;
+	makecontext(&fiber->place.context, run_fiber, 0);
+	return fiber;
+}
+
+void prepare_block(unsigned int n)
+{
+	if (n % WARP)
+		die("a block that is not of whole warps");
+	while (engine.fibers.size() < n)
+		engine.fibers.push_back(make_fiber());
+	engine.block = {0, n, 0};
+	engine.warps.assign(n / WARP, {0, WARP, 0});
+	engine.slots.assign(n, 0);
+	for (unsigned int i = 0; i < n; i++) {
+		struct fiber &fiber = *engine.fibers[i];
+
+		fiber.index = dim3(i % blockDim.x, i / blockDim.x % blockDim.y,
+				   i / blockDim.x / blockDim.y);
+		fiber.waits_for = nullptr;
+		fiber.is_done = false;
+	}
+}
+
+/* Runs every fiber that can run once; returns how many there were. */
+unsigned int run_round(unsigned int n, unsigned int *n_done)
+{
+	unsigned int n_run = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		engine.running = lh_emulated_is_descending ? n - 1 - i : i;
+		struct fiber &fiber = me();
+
+		if (fiber.is_done ||
+		    (fiber.waits_for && fiber.waits_for->generation == fiber.generation))
+			continue;
+		threadIdx = fiber.index;
+		go(engine.scheduler, fiber.place);
+		n_run++;
+		*n_done += fiber.is_done;
+	}
+	return n_run;
+}
+
+void run_block()
+{
+	unsigned int n = blockDim.x * blockDim.y * blockDim.z, n_done = 0;
+
+	prepare_block(n);
+	while (n_done < n)
+		if (run_round(n, &n_done) == 0)
+			die("a barrier that not all threads reach");
+}
+
+} // namespace
+
+void __syncthreads()
+{
+	wait_for(engine.block);
+}
+
+unsigned int lh_emulated_lane()
+{
+	return engine.running % WARP;
+}
+
+uint64_t lh_emulated_exchange(uint64_t mine, unsigned int lane)
+{
+	unsigned int warp = engine.running / WARP;
+	uint64_t theirs;
+
+	engine.slots[engine.running] = mine;
+	wait_for(engine.warps[warp]);
+	theirs = engine.slots[warp * WARP + lane % WARP];
+	wait_for(engine.warps[warp]);
+	return theirs;
+}
+
+void lh_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread)
+{
+	engine.thread = &thread;
+	gridDim = grid;
+	blockDim = block;
+	for (unsigned int z = 0; z < grid.z; z++)
+		for (unsigned int y = 0; y < grid.y; y++)
+			for (unsigned int x = 0; x < grid.x; x++) {
+				blockIdx = dim3(x, y, z);
+				run_block();
+			}
+}
