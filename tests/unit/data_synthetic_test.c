@@ -220,8 +220,7 @@ static void test_clicks_can_be_foretold(void **state)
 			sparse[k * BUCKETS + s.fields[1].i[k]] += step;
 		if (!is_test)
 			continue;
-		assert_int_equal(lh_dataset_label(ds, (uint64_t)(i - 2 * TRAIN)),
-				 s.fields[2].i[0]);
+		assert_int_equal(lh_dataset_label(ds, (uint64_t)(i - 2 * TRAIN)), s.fields[2].i[0]);
 		clicks += s.fields[2].i[0];
 		loss -= log(s.fields[2].f[0] > 0.5f ? p : 1 - p) / TEST;
 	}
