@@ -161,6 +161,17 @@ def measure(name, sizes, arguments):
     }
 
 
+def take_turns(name, sizes, arguments):
+    """A step for every line that is read, its seconds printed; before that, what is used."""
+    trials = try_settings(name, sizes, arguments.optimizer)
+    best = min(trials, key=trials.get)
+    run, form = prepared(name, sizes, json.loads(best), arguments.optimizer)
+    time_steps(*run, 1)
+    print(json.dumps({**json.loads(best), "optimizer": form}), flush=True)
+    for _ in sys.stdin:
+        print("%.6f" % time_steps(*run, 1)[0], flush=True)
+
+
 def library_lines():
     """The lines of PyTorch's configuration about the libraries that compute."""
     lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
@@ -180,6 +191,9 @@ def main():
     parser.add_argument("--warm-up", type=int, default=2, help="steps before [%(default)s]")
     parser.add_argument(
         "--optimizer", choices=("sgd", "adamw"), default="sgd", help="[%(default)s]"
+    )
+    parser.add_argument(
+        "--turns", action="store_true", help="one workload; a step for each line of the input"
     )
     for size in sorted(set(itertools.chain(*WORKLOADS.values()))):
         parser.add_argument("--" + size, type=int, help="of a workload that has it")
@@ -201,7 +215,10 @@ def main():
         sizes = {
             size: getattr(arguments, size) or default for size, default in WORKLOADS[name].items()
         }
-        print(json.dumps(measure(name, sizes, arguments)), flush=True)
+        if arguments.turns:
+            take_turns(name, sizes, arguments)
+        else:
+            print(json.dumps(measure(name, sizes, arguments)), flush=True)
 
 
 if __name__ == "__main__":
