@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""compare.py FILE: are loss, logits and gradients in a file of the engine PyTorch's?
+"""compare.py FILE...: are loss, logits and gradients in a file of the engine PyTorch's?
 
 The difference of a tensor is norm(file - torch) / norm(torch), both in the file's type. A tensor
 whose true gradient is zero (in double at most 1e-14 of the whole gradient's norm, such as a key's
@@ -116,27 +116,21 @@ def compare(tensors, reference, exact, tolerance):
     return n_bad
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("file")
-    parser.add_argument("--double", action="store_true", help="compare with PyTorch in double")
-    parser.add_argument(
-        "--tolerance", type=float, help="relative difference allowed [1e-5; in double 1e-10]"
-    )
-    arguments = parser.parse_args()
+def check(path, is_double, tolerance):
+    """Prints how one file compares; the exit status for it."""
     try:
-        metadata, tensors = interchange.read(arguments.file)
+        metadata, tensors = interchange.read(path)
         if "loss" not in tensors:
             raise ValueError("loss is missing")
         dtype = torch.float64 if tensors["loss"].dtype == "float64" else torch.float32
         with KinkCounter(ROUNDING[dtype]) as kinks:
             exact = run_torch(metadata, tensors, torch.float64)
-        is_double = arguments.double or dtype == torch.float64
-        reference = exact if is_double else run_torch(metadata, tensors, dtype)
-        tolerance = arguments.tolerance or TOLERANCE[dtype]
+        is_exact = is_double or dtype == torch.float64
+        reference = exact if is_exact else run_torch(metadata, tensors, dtype)
+        tolerance = tolerance or TOLERANCE[dtype]
         n_bad = compare(tensors, reference, exact, tolerance)
     except experiment.BAD_FILE as error:
-        print("compare: %s: %s" % (arguments.file, error), file=sys.stderr)
+        print("compare: %s: %s" % (path, error), file=sys.stderr)
         return 2
     if kinks.n_near:
         numbers = (kinks.n_near, kinks.n_inputs)
@@ -144,6 +138,17 @@ def main():
     verdict = "%d tensors differ" % n_bad if n_bad else "the same within %g" % tolerance
     print("%s, PyTorch %s: %s" % (metadata["model"], torch.__version__, verdict))
     return 1 if n_bad else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("files", nargs="+", metavar="file")
+    parser.add_argument("--double", action="store_true", help="compare with PyTorch in double")
+    parser.add_argument(
+        "--tolerance", type=float, help="relative difference allowed [1e-5; in double 1e-10]"
+    )
+    arguments = parser.parse_args()
+    return max(check(path, arguments.double, arguments.tolerance) for path in arguments.files)
 
 
 if __name__ == "__main__":

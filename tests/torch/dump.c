@@ -15,7 +15,7 @@
 #include "trainer/layers/layers.h"
 #include "trainer/tensor/safetensors.h"
 
-enum { NAME_SIZE = LH_TENSOR_NAME_MAX + 48 };
+enum { NAME_SIZE = LH_TENSOR_NAME_MAX + 48, BATCH_SEED = 1 };
 
 /* The tensors of the file; names and data are owned. */
 struct content {
@@ -34,11 +34,10 @@ struct run {
 
 /* ---- what goes into the file ----------------------------------------------------------------- */
 
-/* Takes data over. */
-static int add(struct content *content, const char *name, enum lh_dtype dtype, uint32_t n_dims,
-	       const int64_t *dims, void *data, struct lh_error *err)
+/* Adds a tensor called name; takes its data over, whose NULL means no memory. */
+static int add(struct content *content, const char *name, struct lh_safetensor_entry entry,
+	       struct lh_error *err)
 {
-	struct lh_safetensor_entry *entry;
 	char *copy = strdup(name);
 
 	if (content->n == content->size) {
@@ -48,15 +47,13 @@ static int add(struct content *content, const char *name, enum lh_dtype dtype, u
 		content->entries = grown ? grown : content->entries;
 		content->size = grown ? size : content->size;
 	}
-	if (!data || !copy || content->n == content->size) {
-		free(data);
+	if (!entry.data || !copy || content->n == content->size) {
+		free((void *)(uintptr_t)entry.data);
 		free(copy);
 		return lh_fail(err, LH_ESYS, 0, "no memory for %s", name);
 	}
-	entry = &content->entries[content->n++];
-	*entry = (struct lh_safetensor_entry){
-		.name = copy, .dtype = dtype, .n_dims = n_dims, .data = data};
-	memcpy(entry->dims, dims, n_dims * sizeof(*dims));
+	entry.name = copy;
+	content->entries[content->n++] = entry;
 	return 0;
 }
 
@@ -81,6 +78,7 @@ static int add_tensor(struct run *run, const char *prefix, const char *name,
 	void *data = calloc((size_t)tensor->n, lh_dtype_bytes(dtype));
 	int rc = data ? lh_tensor_read(run->graph, tensor, part, data, err)
 		      : lh_fail(err, LH_ESYS, 0, "no memory for %s", name);
+	struct lh_safetensor_entry entry;
 	char whole[NAME_SIZE];
 
 	if (rc) {
@@ -88,7 +86,10 @@ static int add_tensor(struct run *run, const char *prefix, const char *name,
 		return rc;
 	}
 	snprintf(whole, sizeof(whole), "%s%s", prefix, name);
-	return add(&run->content, whole, dtype, tensor->n_dims, tensor->dims, data, err);
+	entry = (struct lh_safetensor_entry){
+		.dtype = dtype, .n_dims = tensor->n_dims, .data = data};
+	memcpy(entry.dims, tensor->dims, sizeof(tensor->dims));
+	return add(&run->content, whole, entry, err);
 }
 
 /* All tensors of a role, under their names behind prefix. */
@@ -167,8 +168,7 @@ static int write_file(struct run *run, struct lh_error *err)
 static int pass_batch(struct run *run, uint64_t index, double *loss, struct lh_error *err)
 {
 	struct lh_loss read;
-	int rc = lh_model_batch_write(run->graph, &run->options->config, run->options->seed, index,
-				      err);
+	int rc = lh_model_batch_write(run->graph, &run->options->config, BATCH_SEED, index, err);
 
 	rc = rc ? rc : lh_graph_forward(run->graph, &run->pass, err);
 	rc = rc ? rc : lh_loss_read(run->graph, run->model.loss, &read, err);
@@ -195,7 +195,7 @@ static int dump_pass(struct run *run, struct lh_error *err)
 static int take_step(struct run *run, struct lh_optimizer *optimizer, int64_t step, double *loss,
 		     struct lh_error *err)
 {
-	int64_t k = run->options->accumulate;
+	int64_t k = run->options->accumulate, n_batches = run->options->steps * k;
 	double norm, lr = lh_schedule_lr(&run->options->schedule, (uint64_t)step);
 	int rc = lh_graph_zero_gradients(run->graph, err);
 
@@ -203,8 +203,10 @@ static int take_step(struct run *run, struct lh_optimizer *optimizer, int64_t st
 		char prefix[48];
 
 		snprintf(prefix, sizeof(prefix), "step.%" PRId64 ".input.", i);
-		rc = pass_batch(run, (uint64_t)i, loss, err);
-		rc = rc ? rc : add_role(run, prefix, LH_INPUT, LH_DATA, err);
+		run->pass.step = (uint64_t)i;
+		rc = pass_batch(run, (uint64_t)(i % n_batches), loss, err);
+		if (rc == 0 && i < n_batches)
+			rc = add_role(run, prefix, LH_INPUT, LH_DATA, err);
 	}
 	*loss /= (double)k;
 	return rc ? rc : lh_optimizer_step(optimizer, lr, (double)k, &norm, err);
@@ -222,12 +224,17 @@ static int add_losses(struct run *run, const double *losses, int64_t n, struct l
 		else
 			((float *)values)[i] = (float)losses[i];
 	}
-	return add(&run->content, "losses", is_wide ? LH_F64 : LH_F32, 1, &n, values, err);
+	return add(&run->content, "losses",
+		   (struct lh_safetensor_entry){.dtype = is_wide ? LH_F64 : LH_F32,
+						.n_dims = 1,
+						.dims = {n},
+						.data = values},
+		   err);
 }
 
 static int dump_steps(struct run *run, struct lh_error *err)
 {
-	int64_t n = run->options->steps;
+	int64_t n = run->options->steps * run->options->epochs;
 	double *losses = calloc((size_t)n, sizeof(*losses));
 	struct lh_optimizer *optimizer = NULL;
 	int rc = add_role(run, "", LH_PARAMETER, LH_DATA, err);
@@ -250,6 +257,7 @@ int main(int argc, char **argv)
 	struct run run = {.options = &options, .pass = {.is_training = true}};
 	int rc = lh_dump_read_options(argc, argv, &options, &err);
 
+	run.pass.seed = options.seed;
 	rc = rc ? rc : open_run(&run, &err);
 	rc = rc ? rc : (options.steps ? dump_steps(&run, &err) : dump_pass(&run, &err));
 	rc = rc ? rc : write_file(&run, &err);

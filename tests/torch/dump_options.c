@@ -9,19 +9,30 @@
 
 #include "tests/unit/model_cases.h"
 
-enum { STEPS_MAX = 100000, BATCH_MAX = 65536, SETS_MAX = 32, DEFAULT_BATCH = 8 };
+enum {
+	STEPS_MAX = 100000,
+	BATCH_MAX = 65536,
+	EPOCHS_MAX = 10000,
+	SETS_MAX = 32,
+	DEFAULT_BATCH = 8
+};
 
-static const char usage[] = "usage: dump [OPTION]... CASE FILE    a small model of --list\n"
-			    "       dump [OPTION]... PRESET FILE\n"
-			    "  --list                 prints the names of the cases and exits\n"
-			    "  --device NAME          [reference]\n"
-			    "  --set NAME=VALUE       a setting of the model, also of the "
-			    "optimizer where one is named\n"
-			    "  --batch N              samples; [the case's, or 8]\n"
-			    "  --seed N               of parameters and batches [1]\n"
-			    "  --steps N              trains; FILE is for compare_steps.py\n"
-			    "  --optimizer KIND       [sgd]; before its --set lr=0.01, "
-			    "momentum=0.9, accumulate=2 ...\n";
+/* clang-format off */
+static const char usage[] =
+	"usage: dump [OPTION]... MODEL FILE    MODEL: a preset, or one of --list\n"
+	"  --list            prints the names of the small models and exits\n"
+	"  --device NAME     [reference]\n"
+	"  --set NAME=VALUE  a setting of the model, the optimizer (lr=0.01, clip_norm=1 ...) or the\n"
+	"                    schedule (schedule=cosine, warmup_steps=3 ...)\n"
+	"  --batch N         samples [a small model's own, or 8]\n"
+	"  --seed N          of parameters and dropout [1]; batches are always the same\n"
+	"  --initial         parameters as training begins with, not random ones that all matter\n"
+	"  --steps N         trains from initial parameters; FILE is for compare_steps.py\n"
+	"  --optimizer KIND  [sgd]\n"
+	"  --epochs N        goes N times through the steps' batches; FILE is for seeds.py\n";
+/* clang-format on */
+
+static const double KNOB_MAX = 1e9;
 
 /* What --set may set besides the settings of the model. */
 struct knob {
@@ -52,31 +63,44 @@ static const struct knob knobs[] = {
 	KNOB("power", schedule.power, REAL),
 };
 
-/* Sets a knob; false where text names none. */
-static bool set_knob(struct lh_dump_options *options, const char *text)
+static const struct knob *find_knob(const char *text, const char *equals)
+{
+	for (size_t i = 0; equals && i < sizeof(knobs) / sizeof(knobs[0]); i++)
+		if (strlen(knobs[i].name) == (size_t)(equals - text) &&
+		    strncmp(knobs[i].name, text, (size_t)(equals - text)) == 0)
+			return &knobs[i];
+	return NULL;
+}
+
+/* Sets what text says, of the optimizer, the schedule or the model. */
+static int set(struct lh_dump_options *options, const char *text, struct lh_error *err)
 {
 	const char *equals = strchr(text, '=');
+	const struct knob *knob = find_knob(text, equals);
+	double value;
+	void *at;
+	char *end;
 
-	if (strncmp(text, "schedule=", 9) == 0)
+	if (equals && strncmp(text, "schedule=", strlen("schedule=")) == 0) {
 		options->schedule.kind = equals + 1;
-	for (size_t i = 0; equals && i < sizeof(knobs) / sizeof(knobs[0]); i++) {
-		void *at = (char *)options + knobs[i].at;
-		double value = strtod(equals + 1, NULL);
-
-		if (strlen(knobs[i].name) != (size_t)(equals - text) ||
-		    strncmp(knobs[i].name, text, (size_t)(equals - text)) != 0)
-			continue;
-		if (knobs[i].kind == REAL)
-			*(double *)at = value;
-		else if (knobs[i].kind == FLAG)
-			*(bool *)at = value != 0;
-		else if (knobs[i].kind == COUNT)
-			*(int64_t *)at = (int64_t)value;
-		else
-			*(uint64_t *)at = (uint64_t)value;
-		return true;
+		return 0;
 	}
-	return strncmp(text, "schedule=", 9) == 0;
+	if (!knob)
+		return lh_model_config_set(&options->config, text, err);
+	at = (char *)options + knob->at;
+	value = strtod(equals + 1, &end);
+	if (end == equals + 1 || *end || !(value >= 0 && value <= KNOB_MAX))
+		return lh_fail(err, LH_EUSAGE, 0, "%s: expected a number from 0 to %g", text,
+			       KNOB_MAX);
+	if (knob->kind == REAL)
+		*(double *)at = value;
+	else if (knob->kind == FLAG)
+		*(bool *)at = value != 0;
+	else if (knob->kind == COUNT)
+		*(int64_t *)at = (int64_t)value;
+	else
+		*(uint64_t *)at = (uint64_t)value;
+	return 0;
 }
 
 static json_t *knob_value(const struct lh_dump_options *options, const struct knob *knob)
@@ -175,6 +199,12 @@ static int read_option(struct lh_dump_options *options, int option, const char *
 		options->steps = number(text, STEPS_MAX);
 		options->is_initial = true;
 		return options->steps > 0 ? 0 : lh_fail(err, LH_EUSAGE, 0, "--steps %s", text);
+	case 'i':
+		options->is_initial = true;
+		return 0;
+	case 'e':
+		options->epochs = number(text, EPOCHS_MAX);
+		return options->epochs > 0 ? 0 : lh_fail(err, LH_EUSAGE, 0, "--epochs %s", text);
 	case 'o':
 		return choose_optimizer(options, text, err);
 	case 'r':
@@ -191,12 +221,11 @@ static int set_all(struct lh_dump_options *options, char *const *sets, int n_set
 	int rc = 0;
 
 	for (int i = 0; rc == 0 && i < n_sets; i++)
-		if (!set_knob(options, sets[i]))
-			rc = lh_model_config_set(&options->config, sets[i], err);
+		rc = set(options, sets[i], err);
 	options->schedule.lr = options->optimizer.lr;
 	if (options->steps && rc == 0)
 		rc = lh_schedule_check(&options->schedule, err);
-	if (options->accumulate < 1)
+	if (rc == 0 && options->accumulate < 1)
 		rc = lh_fail(err, LH_EUSAGE, 0, "accumulate: expected 1 or more");
 	return rc;
 }
@@ -207,19 +236,21 @@ int lh_dump_read_options(int argc, char **argv, struct lh_dump_options *ret_opti
 	struct lh_dump_options *options = ret_options;
 	static const struct option longs[] = {
 		{"list", no_argument, NULL, 'l'},
+		{"initial", no_argument, NULL, 'i'},
 		{"device", required_argument, NULL, 'd'},
 		{"set", required_argument, NULL, 's'},
 		{"batch", required_argument, NULL, 'b'},
 		{"seed", required_argument, NULL, 'r'},
 		{"steps", required_argument, NULL, 'n'},
 		{"optimizer", required_argument, NULL, 'o'},
+		{"epochs", required_argument, NULL, 'e'},
 		{0},
 	};
 	char *sets[SETS_MAX];
 	int n_sets = 0, option, rc;
 
 	*options = (struct lh_dump_options){
-		.device = &lh_device_reference32, .seed = 1, .accumulate = 1};
+		.device = &lh_device_reference32, .seed = 1, .epochs = 1, .accumulate = 1};
 	lh_schedule_init(0.01, &options->schedule);
 	rc = choose_optimizer(options, "sgd", err);
 	while (rc == 0 && (option = getopt_long(argc, argv, "", longs, NULL)) != -1) {

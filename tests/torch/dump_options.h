@@ -14,7 +14,7 @@ struct lh_dump_options {
 	struct lh_model_config config;
 	struct lh_optimizer_options optimizer;
 	struct lh_schedule schedule;
-	int64_t batch, steps, accumulate;
+	int64_t batch, steps, epochs, accumulate;
 	uint64_t seed;
 	bool is_initial; /* parameters as training begins with, not such that all matter */
 	const char *path;

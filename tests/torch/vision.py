@@ -34,7 +34,7 @@ class LeNet5(Classifier):
 
 
 class ZeroPadShortcut(nn.Module):
-    """He et al.'s option A: every stride-th pixel, new channels are zero; no parameters."""
+    """He et al.'s option A: every stride-th pixel, zero channels before and behind."""
 
     def __init__(self, new_channels, stride):
         super().__init__()
@@ -42,7 +42,8 @@ class ZeroPadShortcut(nn.Module):
 
     def forward(self, x):
         x = x[:, :, :: self.stride, :: self.stride]
-        return functional.pad(x, (0, 0, 0, 0, 0, self.new_channels))
+        before = self.new_channels // 2
+        return functional.pad(x, (0, 0, 0, 0, before, self.new_channels - before))
 
 
 class Projection(nn.Module):

@@ -26,7 +26,7 @@ static uint64_t slow_crc_of(const uint8_t *data, size_t size)
 	uint64_t state = ~UINT64_C(0);
 
 	for (size_t i = 0; i < 8 * size; i++) {
-		uint64_t bit = (data[i / 8] >> (i % 8) & 1u) ^ (state & 1);
+		uint64_t bit = ((uint64_t)data[i / 8] >> i % 8 ^ state) & 1;
 
 		state = state >> 1 ^ (bit ? 0xc96c5795d7870f42 : 0);
 	}

@@ -6,12 +6,12 @@
 static const double EMBEDDING_DEVIATION = 0.01;
 
 static const struct lh_model_setting settings[] = {
-	{"fields", 26, 1, 4096, true, "categories of a record"},
-	{"buckets", 1000, 1, 100000000, true, "values of a category"},
-	{"numbers", 13, 0, 4096, true, "numbers of a record"},
-	{"embedding", 10, 1, 4096, true, "channels of a field's vector"},
+	{"fields", 26, 1, 4096, true, "categorical ones"},
+	{"buckets", 1000, 1, 100000000, true, "hash buckets of each field"},
+	{"numbers", 13, 0, 4096, true, "numerical fields"},
+	{"embedding", 10, 1, 4096, true, "dimensions of an embedding"},
 	{"width", 400, 1, LH_MODEL_WIDTH_MAX, true, "of each hidden layer"},
-	{"layers", 3, 1, LH_MODEL_DEPTH_MAX, true, "hidden ones"},
+	{"layers", 3, 1, LH_MODEL_DEPTH_MAX, true, "hidden layers"},
 	{0},
 };
 

@@ -12,6 +12,17 @@
 
 enum { SETTING_TEXT_MAX = 64 };
 
+const char *lh_task_name(enum lh_task task)
+{
+	static const char *const names[] = {[LH_TASK_IMAGES] = "images",
+					    [LH_TASK_TEXT] = "text",
+					    [LH_TASK_MASKED_TEXT] = "masked text",
+					    [LH_TASK_CTR] = "clicks",
+					    [LH_TASK_SPEECH] = "speech"};
+
+	return names[task];
+}
+
 const struct lh_model_preset *lh_model_find(const char *name)
 {
 	for (const struct lh_model_preset *preset = lh_model_presets; preset->name; preset++)
@@ -111,6 +122,23 @@ void lh_model_build(struct lh_graph *graph, const struct lh_model_config *config
 {
 	*ret_model = (struct lh_model){.task = config->preset->family->task};
 	config->preset->family->build(graph, config, batch, ret_model);
+}
+
+int lh_model_count_parameters(struct lh_device *device, const struct lh_model_config *config,
+			      int64_t *ret_n, struct lh_error *err)
+{
+	struct lh_graph *graph;
+	struct lh_model model;
+	int rc = lh_graph_new(device, &graph, err);
+
+	if (rc)
+		return rc;
+	lh_model_build(graph, config, 1, &model);
+	rc = lh_graph_finish(graph, model.loss, true, err);
+	if (rc == 0)
+		*ret_n = lh_graph_n_parameters(graph);
+	lh_graph_free(graph);
+	return rc;
 }
 
 /* ---- what families share -------------------------------------------------------------------- */

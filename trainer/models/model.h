@@ -15,6 +15,8 @@
 #ifndef LH_TRAINER_MODEL_H
 #define LH_TRAINER_MODEL_H
 
+#include <stdio.h>
+
 #include "core/error.h"
 #include "trainer/tensor/graph.h"
 
@@ -22,9 +24,12 @@ enum lh_task {
 	LH_TASK_IMAGES,
 	LH_TASK_TEXT,	     /* the next token */
 	LH_TASK_MASKED_TEXT, /* tokens that were masked */
-	LH_TASK_CTR,	     /* whether an advertisement is clicked */
+	LH_TASK_CTR,	     /* click-through rate */
 	LH_TASK_SPEECH,	     /* the next token, from what is heard and the tokens before */
 };
+
+/* "images", "text", "masked text", "clicks", "speech". */
+const char *lh_task_name(enum lh_task task);
 
 enum { LH_MODEL_SETTINGS_MAX = 16, LH_MODEL_VALUES_MAX = 12 };
 
@@ -96,5 +101,14 @@ struct lh_model {
  * do not fit each other are mistakes that lh_graph_finish tells. */
 void lh_model_build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
 		    struct lh_model *ret_model);
+
+/* How many parameters config has, counted without memory for them. LH_EINPUT where settings do not
+ * fit each other; LH_ESYS. */
+int lh_model_count_parameters(struct lh_device *device, const struct lh_model_config *config,
+			      int64_t *ret_n, struct lh_error *err);
+
+/* Writes all presets, families and settings to out, as Markdown; device: to count parameters.
+ * LH_ESYS. */
+int lh_models_document(struct lh_device *device, FILE *out, struct lh_error *err);
 
 #endif

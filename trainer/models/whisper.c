@@ -89,10 +89,11 @@ static void build(struct lh_graph *graph, const struct lh_model_config *config, 
 	struct lh_positions positions = {lh_model_size(config, "positions"), 0,
 					 lh_model_size(config, "sequence"),
 					 lh_init_normal(DEVIATION)};
-	struct lh_tensor *memory = encode(graph, &t, config, batch), *tokens, *x;
 	struct lh_text text = lh_transformer_text(graph, config, batch);
+	struct lh_tensor *memory, *tokens, *x;
 
 	lh_transformer_check(graph, &t);
+	memory = encode(graph, &t, config, batch);
 	lh_graph_enter(graph, "decoder");
 	tokens = lh_embedding(graph, "token", text.tokens, lh_model_size(config, "vocabulary"),
 			      width, positions.init);
