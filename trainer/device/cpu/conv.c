@@ -81,18 +81,30 @@ static const dnnl_memory_desc_t *form_of(dnnl_primitive_desc_t description, dnnl
 	return dnnl_primitive_desc_query_md(description, what, 0);
 }
 
+/* Threads for a copy: few bytes are copied sooner by one. */
+static uint32_t copy_threads(const struct making *m, size_t bytes)
+{
+	const size_t bytes_min = 256 * 1024;
+
+	return bytes < bytes_min ? 1 : m->n_threads;
+}
+
 /* Makes the copy between the layer's weights and those in `form`, if they differ. */
 static int make_copy(struct making *m, const dnnl_memory_desc_t *form, bool is_gradient,
 		     struct lh_onednn *ret_copy, size_t *ret_bytes, struct lh_error *err)
 {
 	const dnnl_memory_desc_t *own = &m->forms->w;
+	uint32_t n_threads;
+	int rc = 0;
 
 	*ret_bytes = dnnl_memory_desc_get_size(form);
+	n_threads = copy_threads(m, *ret_bytes);
 	if (is_gradient)
-		return lh_onednn_init_copy(m->device, form, own, true, m->n_threads, ret_copy, err);
-	if (dnnl_memory_desc_equal(form, own))
-		return 0;
-	return lh_onednn_init_copy(m->device, own, form, false, m->n_threads, ret_copy, err);
+		rc = lh_onednn_init_copy(m->device, form, own, true, n_threads, ret_copy, err);
+	else if (!dnnl_memory_desc_equal(form, own))
+		rc = lh_onednn_init_copy(m->device, own, form, false, n_threads, ret_copy, err);
+	lh_onednn_use_threads(m->n_threads); /* for the primitives that are made next */
+	return rc;
 }
 
 static int make_forward(struct making *m, struct conv_plan *plan, struct lh_error *err)

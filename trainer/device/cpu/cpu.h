@@ -35,6 +35,9 @@ typedef void lh_cpu_body(const void *work, struct lh_cpu_span span);
 void lh_cpu_for(const struct lh_device *device, int64_t n, int64_t step, int64_t floats,
 		lh_cpu_body *body, const void *work);
 
+/* How many threads there will be where that many are wanted: OMP_THREAD_LIMIT may allow less. */
+uint32_t lh_cpu_threads(uint32_t wanted);
+
 /* Steps of loops over elements: spans share no cache line. */
 enum { LH_CPU_LINE_FLOATS = 16 };
 

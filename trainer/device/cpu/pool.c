@@ -72,6 +72,21 @@ static void find_largest(const struct lh_pool *s, const float *x, struct window 
 			take_larger(x + pixel(s, n, h, w, c), (float)number++, most, which, width);
 }
 
+static void find_max(const struct lh_pool *s, const float *x, struct window at, int64_t n,
+		     int64_t c, int64_t width, float *most)
+{
+	memcpy(most, x + pixel(s, n, at.h0, at.w0, c), (size_t)width * sizeof(*most));
+	for (int64_t h = at.h0; h < at.h1; h++) {
+		for (int64_t w = at.w0; w < at.w1; w++) {
+			const float *from = x + pixel(s, n, h, w, c);
+
+#pragma omp simd
+			for (int64_t j = 0; j < width; j++)
+				most[j] = from[j] > most[j] ? from[j] : most[j];
+		}
+	}
+}
+
 static void find_mean(const struct lh_pool *s, const float *x, struct window at, int64_t n,
 		      int64_t c, int64_t width, float *mean)
 {
@@ -96,13 +111,13 @@ static void pool_pixel(const struct pooling *p, int64_t n, int64_t oh, int64_t o
 {
 	const struct lh_pool *s = p->spec;
 	struct window at = find_window(s, oh, ow);
-	float *y = p->y + ((n * s->oh + oh) * s->ow + ow) * s->c, which[CHANNELS];
+	float *y = p->y + ((n * s->oh + oh) * s->ow + ow) * s->c;
 
 	for (int64_t c = 0; c < s->c; c += CHANNELS) {
 		int64_t width = s->c - c < CHANNELS ? s->c - c : CHANNELS;
 
 		if (s->is_max)
-			find_largest(s, p->x, at, n, c, width, y + c, which);
+			find_max(s, p->x, at, n, c, width, y + c);
 		else
 			find_mean(s, p->x, at, n, c, width, y + c);
 	}
