@@ -207,7 +207,7 @@ static void test_settings_that_do_not_fit_each_other_are_told(void **state)
 	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
 		struct lh_error err = {0};
 		struct lh_model_config config;
-		struct lh_model model;
+		struct lh_built_model model;
 		struct lh_graph *graph;
 
 		assert_int_equal(lh_model_config_init(cases[i].preset, &config, &err), 0);

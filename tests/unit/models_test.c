@@ -43,7 +43,7 @@ static struct lh_graph *build_dry(struct lh_device *device, const struct lh_mode
 				  int64_t batch)
 {
 	struct lh_error err = {0};
-	struct lh_model model;
+	struct lh_built_model model;
 	struct lh_graph *graph;
 
 	assert_int_equal(lh_graph_new(device, &graph, &err), 0);

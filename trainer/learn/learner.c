@@ -67,7 +67,7 @@ static int open_loader(struct lh_learner *l, struct lh_error *err)
 static int open_data(struct lh_learner *l, struct lh_error *err)
 {
 	const struct lh_loader_spec in_order = {.in_order = true};
-	struct lh_data_spec spec = l->spec.data;
+	struct lh_data_request spec = l->spec.data;
 	int rc;
 
 	spec.seed = l->place.seed;

@@ -24,7 +24,7 @@ struct lh_learner {
 	struct lh_learner_place place;
 	struct lh_device *device;
 	struct lh_graph *graph;
-	struct lh_model model;
+	struct lh_built_model model;
 	struct lh_optimizer *optimizer;
 	struct lh_dataset *data, *test_data; /* test_data: NULL where it does not evaluate */
 	struct lh_shards *shards;

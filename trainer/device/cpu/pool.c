@@ -132,7 +132,7 @@ static void pool_rows(const void *work, struct lh_cpu_span span)
 			pool_pixel(p, i / p->spec->oh, i % p->spec->oh, ow);
 }
 
-int lh_cpu_pool_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_pool_forward(struct lh_device *device, const struct lh_graph_node *node,
 			const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_pool *s = node->spec;
@@ -226,7 +226,7 @@ static void spread_images(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_pool_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_pool_backward(struct lh_device *device, const struct lh_graph_node *node,
 			 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_pool *s = node->spec;
@@ -273,7 +273,7 @@ static void show_rows(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_shortcut_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_shortcut_forward(struct lh_device *device, const struct lh_graph_node *node,
 			    const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_shortcut *s = node->spec;
@@ -319,7 +319,7 @@ static void give_rows(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_shortcut_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_shortcut_backward(struct lh_device *device, const struct lh_graph_node *node,
 			     const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_shortcut *s = node->spec;

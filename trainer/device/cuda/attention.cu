@@ -331,7 +331,7 @@ template <typename F> int by_channels(int64_t width, F f)
 }
 
 template <typename T>
-int attend_backward(struct lh_cuda *cuda, const struct lh_node *node, const struct lh_pass *pass,
+int attend_backward(struct lh_cuda *cuda, const struct lh_graph_node *node, const struct lh_pass *pass,
 		    struct lh_error *err)
 {
 	struct attention a = describe(node, pass);
@@ -363,7 +363,7 @@ int attend_backward(struct lh_cuda *cuda, const struct lh_node *node, const stru
 
 extern "C" {
 
-int lh_cuda_attention_prepare(struct lh_device *, struct lh_node *node, struct lh_error *err)
+int lh_cuda_attention_prepare(struct lh_device *, struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_attention *s = static_cast<const struct lh_attention *>(node->spec);
 
@@ -380,7 +380,7 @@ int lh_cuda_attention_prepare(struct lh_device *, struct lh_node *node, struct l
 	return 0;
 }
 
-int lh_cuda_attention_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_attention_forward(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *pass, struct lh_error *err)
 {
 	struct attention a = describe(node, pass);
@@ -402,7 +402,7 @@ int lh_cuda_attention_forward(struct lh_device *device, const struct lh_node *no
 	});
 }
 
-int lh_cuda_attention_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_attention_backward(struct lh_device *device, const struct lh_graph_node *node,
 			       const struct lh_pass *pass, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {

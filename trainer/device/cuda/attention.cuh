@@ -79,7 +79,7 @@ __device__ inline float kept(const struct attention &a, int64_t row, int64_t i)
 		       : 0;
 }
 
-inline struct attention describe(const struct lh_node *node, const struct lh_pass *pass)
+inline struct attention describe(const struct lh_graph_node *node, const struct lh_pass *pass)
 {
 	struct attention a = {};
 
@@ -100,7 +100,7 @@ template <typename T> T *behind(T *x, int64_t n)
 	return x ? x + n : nullptr;
 }
 
-template <typename T> struct tensors<T> find_tensors(const struct lh_node *node) {
+template <typename T> struct tensors<T> find_tensors(const struct lh_graph_node *node) {
 	const struct lh_attention *s = static_cast<const struct lh_attention *>(node->spec);
 	uint32_t k = s->is_packed ? 0 : 1, v = s->is_packed ? 0 : 2;
 	int64_t c = s->is_packed ? s->c : 0;
