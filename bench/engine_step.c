@@ -41,7 +41,7 @@ static struct lh_tensor *build_model(struct lh_graph *graph, const char *name, i
 				     struct lh_error *err)
 {
 	struct lh_model_config config;
-	struct lh_model model;
+	struct lh_built_model model;
 
 	if (lh_model_config_init(name, &config, err))
 		return NULL;
@@ -196,8 +196,8 @@ struct kinds {
 	uint32_t n[LH_N_LAYERS];
 };
 
-static int time_node(struct run *run, const struct lh_node *node, int pass, struct kinds *kinds,
-		     struct lh_error *err)
+static int time_node(struct run *run, const struct lh_graph_node *node, int pass,
+		     struct kinds *kinds, struct lh_error *err)
 {
 	const struct lh_kernel *kernel = run->device->ops->kernel(node->layer);
 	int64_t from = now_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -212,7 +212,7 @@ static int time_node(struct run *run, const struct lh_node *node, int pass, stru
 static int time_layers(struct run *run, int n_steps, struct lh_error *err)
 {
 	uint32_t n;
-	struct lh_node *const *nodes = lh_graph_nodes(run->graph, &n);
+	struct lh_graph_node *const *nodes = lh_graph_nodes(run->graph, &n);
 	const char *names[LH_N_LAYERS] = {NULL};
 	struct kinds kinds = {0};
 	double total = 0;

@@ -51,8 +51,9 @@ const char *lh_cli_plot_dir(void);
  * where it was installed; owned by the caller. LH_EENV. */
 int lh_cli_trainer_path(char **ret_path, struct lh_error *err);
 
-/* The same of longhaul-learner, by LONGHAUL_LEARNER. */
-int lh_cli_learner_path(char **ret_path, struct lh_error *err);
+/* The same of longhaul-learner, by LONGHAUL_LEARNER; for device cuda (NULL: any other) of
+ * longhaul-learner-cuda, by LONGHAUL_LEARNER_CUDA: LH_EENV where it was built without CUDA. */
+int lh_cli_learner_path(const char *device, char **ret_path, struct lh_error *err);
 
 /* The absolute path of this program; owned by the caller. */
 int lh_cli_program_path(char **ret_path, struct lh_error *err);

@@ -202,10 +202,11 @@ static void look_learner(struct finding *f)
 	struct lh_error err = {0};
 	int status = 1;
 
-	f->ok = lh_cli_learner_path(&path, &err) == 0;
+	f->ok = lh_cli_learner_path(NULL, &path, &err) == 0;
 	snprintf(f->detail, sizeof(f->detail), "%.200s", f->ok ? path : err.message);
 	f->mend = "./bootstrap build, or make install";
-	if (f->ok && (lh_cli_learner_run("about", NULL, &listener, &status, &err) < 0 || status)) {
+	if (f->ok &&
+	    (lh_cli_learner_run("about", NULL, NULL, &listener, &status, &err) < 0 || status)) {
 		f->ok = false;
 		snprintf(f->detail, sizeof(f->detail), "%.200s does not run%s%.600s", path,
 			 *err.message ? ": " : "", err.message);

@@ -145,7 +145,8 @@ static int measure(const struct profile_options *o, json_t *job, json_t *measure
 			return lh_fail(err, LH_ESYS, ENOMEM, "make the job");
 		if (!o->quiet)
 			fprintf(stderr, "%s: micro-batches of %d\n", o->model, o->batches[i]);
-		r = lh_cli_learner_run("profile", job, &listener, ret_status, err);
+		r = lh_cli_learner_run("profile", lh_train_job_device(job), job, &listener,
+				       ret_status, err);
 	}
 	if (r == 0 && *ret_status == 0 && json_array_size(measurements) != o->n_batches)
 		r = lh_fail(err, LH_ERUN, 0, "longhaul-learner measured nothing");

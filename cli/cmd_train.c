@@ -284,7 +284,8 @@ static int run(struct training *t, int *ret_status, struct lh_error *err)
 	int r = open_folder(t, err);
 
 	if (r == 0)
-		r = lh_cli_learner_run("alone", t->job, &listener, ret_status, err);
+		r = lh_cli_learner_run("alone", lh_train_job_device(t->job), t->job, &listener,
+				       ret_status, err);
 	lh_training_view_clear(&t->view);
 	if (r < 0 || (*ret_status && !(is_stopped(*ret_status) && t->view.end)))
 		return r;

@@ -111,8 +111,17 @@ int lh_cli_trainer_path(char **ret_path, struct lh_error *err)
 	return find_own_program("longhaul-trainer", "LONGHAUL_TRAINER", ret_path, err);
 }
 
-int lh_cli_learner_path(char **ret_path, struct lh_error *err)
+int lh_cli_learner_path(const char *device, char **ret_path, struct lh_error *err)
 {
+	if (device && strcmp(device, "cuda") == 0) {
+		if (!HAVE_CUDA)
+			return lh_fail(err, LH_EENV, 0,
+				       "device cuda: built without CUDA; install NVIDIA's CUDA "
+				       "toolkit with cuBLAS and cuDNN 9, then run configure and "
+				       "make again");
+		return find_own_program("longhaul-learner-cuda", "LONGHAUL_LEARNER_CUDA", ret_path,
+					err);
+	}
 	return find_own_program("longhaul-learner", "LONGHAUL_LEARNER", ret_path, err);
 }
 

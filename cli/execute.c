@@ -316,7 +316,8 @@ static int begin(struct lh_run *run, struct lh_error *err)
 	r = lh_cli_choose_backend(run->ex->scenario, &run->backend, &run->kernel, err);
 	if (r == 0 && !run->command)
 		r = run->ex->scenario->workload.mode == LH_MODE_TRAIN
-			    ? lh_cli_learner_path(&run->trainer, err)
+			    ? lh_cli_learner_path(run->ex->scenario->workload.train.device,
+						  &run->trainer, err)
 			    : lh_cli_trainer_path(&run->trainer, err);
 	if (r == 0)
 		r = lh_run_open_signals(run->ex->command != NULL, &run->stop_fd, err);

@@ -75,14 +75,14 @@ static int make_pipes(int *ret_fds, struct lh_error *err)
 	return 0;
 }
 
-static int start(struct child *c, const char *task, struct lh_error *err)
+static int start(struct child *c, const char *task, const char *device, struct lh_error *err)
 {
 	lh_cleanup_free char *path = NULL;
 	lh_cleanup_free char *option = lh_strf("--%s", task);
 	pid_t parent = getpid();
 	sigset_t set = lh_block_signals(false);
 	int fds[6];
-	int r = lh_cli_learner_path(&path, err);
+	int r = lh_cli_learner_path(device, &path, err);
 
 	if (r < 0)
 		return r;
@@ -233,7 +233,7 @@ static int reap(struct child *c, int outcome, int *ret_status, struct lh_error *
 	return 0;
 }
 
-int lh_cli_learner_run(const char *task, const json_t *job,
+int lh_cli_learner_run(const char *task, const char *device, const json_t *job,
 		       const struct lh_learner_listener *listener, int *ret_status,
 		       struct lh_error *err)
 {
@@ -246,7 +246,8 @@ int lh_cli_learner_run(const char *task, const json_t *job,
 			  .signals = -1,
 			  .line = line};
 	void (*before)(int) = signal(SIGPIPE, SIG_IGN);
-	int r = line ? start(&c, task, err) : lh_fail(err, LH_ESYS, ENOMEM, "start the learner");
+	int r = line ? start(&c, task, device, err)
+		     : lh_fail(err, LH_ESYS, ENOMEM, "start the learner");
 
 	if (r == 0)
 		r = send_job(&c, job, err);

@@ -17,13 +17,13 @@ struct lh_learner_listener {
 };
 
 /*
- * Runs `longhaul-learner --TASK` with a job (NULL: none) on its standard input until it ends.
- * Signals that end us are passed on; a second one kills it. *ret_status is its exit status, which
- * is not 0 where it failed, after it has said why; 128 + signal where it was stopped.
- * LH_EENV where there is no such program, LH_ERUN where it crashed or spoke nonsense, LH_ESYS, and
- * what the listener returned.
+ * Runs `longhaul-learner --TASK` (of a device: NULL: any but cuda) with a job (NULL: none) on its
+ * standard input until it ends. Signals that end us are passed on; a second one kills it.
+ * *ret_status is its exit status, which is not 0 where it failed, after it has said why; 128 +
+ * signal where it was stopped. LH_EENV where there is no such program, LH_ERUN where it crashed or
+ * spoke nonsense, LH_ESYS, and what the listener returned.
  */
-int lh_cli_learner_run(const char *task, const json_t *job,
+int lh_cli_learner_run(const char *task, const char *device, const json_t *job,
 		       const struct lh_learner_listener *listener, int *ret_status,
 		       struct lh_error *err);
 

@@ -261,3 +261,8 @@ int lh_train_job_make(const char *model, const struct lh_option *rows,
 	*ret_job = lh_steal(&job);
 	return 0;
 }
+
+const char *lh_train_job_device(const json_t *job)
+{
+	return json_string_value(json_object_get(json_object_get(job, "train"), "device"));
+}

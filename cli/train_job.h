@@ -45,6 +45,9 @@ int lh_train_job_make(const char *model, const struct lh_option *rows,
 		      const struct lh_overrides *overrides, json_t **ret_job, struct lh_diag *diag,
 		      struct lh_error *err);
 
+/* The device that a job names, or NULL. */
+const char *lh_train_job_device(const json_t *job);
+
 /* Sets key, words with dots, of a JSON object: what reads as a number is one, but where the key is
  * of a text. */
 int lh_train_job_set(json_t *job, const char *key, const char *value);

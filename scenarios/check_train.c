@@ -44,6 +44,23 @@ static void check_data(const struct lh_train_data *data, const struct lh_yaml *w
 			    "%g; expected more than 0, such as 0.5", data->skew);
 }
 
+static void check_device(const struct lh_scenario *sc, const struct lh_yaml *train,
+			 struct lh_diag *diag)
+{
+	const struct lh_train_spec *spec = &sc->workload.train;
+	const struct lh_yaml *device = lh_yaml_get(train, "device");
+	const struct lh_yaml *precision = lh_yaml_get(train, "precision");
+	bool is_cuda = spec->device && strcmp(spec->device, "cuda") == 0;
+
+	if (is_cuda && sc->run.nodes != LH_NODES_HOST)
+		lh_diag_add(diag, device->pos, "workload.train.device",
+			    "the guest has no GPU; expected run: {nodes: host, clock: real} with "
+			    "cuda, or device: cpu");
+	if (!is_cuda && spec->precision && strcmp(spec->precision, "fp32") != 0)
+		lh_diag_add(diag, precision->pos, "workload.train.precision",
+			    "%s is computed on cuda alone; expected fp32", spec->precision);
+}
+
 void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_workload *w = &sc->workload;
@@ -62,6 +79,8 @@ void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)
 		lh_diag_add(
 			diag, train->pos, "workload.train",
 			"stands beside mode replay, which learns nothing; expected mode: train");
+	if (train)
+		check_device(sc, train, diag);
 	if (train && w->train.data.kind)
 		check_data(&w->train.data, lh_yaml_get(train, "data"), diag);
 }

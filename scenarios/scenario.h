@@ -365,6 +365,8 @@ struct lh_train_spec {
 	struct lh_train_optimizer optimizer;
 	struct lh_train_schedule schedule;
 	int64_t evaluate; /* epochs */
+	char *device;
+	char *precision;
 	bool is_portable;
 };
 

@@ -93,6 +93,11 @@ static const struct lh_section schedule_section = {
 	LH_NO_OFFSET, NULL, LH_NO_OFFSET, schedule_fields,
 };
 
+/* A test holds this list and the engine's table of devices together. */
+static const struct lh_choice devices[] = {{"cpu", 0}, {"cuda", 0}, {"reference", 0}, {NULL, 0}};
+
+static const struct lh_choice precisions[] = {{"fp32", 0}, {"fp16", 0}, {"bf16", 0}, {NULL, 0}};
+
 static const struct lh_field train_fields[] = {
 	{.key = "settings", .type = LH_FIELD_TREE, AT(struct lh_train_spec, settings),
 	 .doc = "sizes of the model by name, such as {classes: 10, image: 32} (longhaul train "
@@ -109,6 +114,12 @@ static const struct lh_field train_fields[] = {
 	 .fallback = "10", .min = 1, .max = 1000000,
 	 .doc = "epochs between two looks at the test data; one more comes at the end. They take no "
 		"time of the run's clock"},
+	{.key = "device", .type = LH_FIELD_WORD, AT(struct lh_train_spec, device),
+	 .fallback = "cpu", .choices = devices,
+	 .doc = "what computes; cuda needs `run: {nodes: host, clock: real}`: the guest has no GPU"},
+	{.key = "precision", .type = LH_FIELD_WORD, AT(struct lh_train_spec, precision),
+	 .fallback = "fp32", .choices = precisions,
+	 .doc = "of activations; fp16 and bf16 on cuda alone, where weights stay fp32"},
 	{.key = "portable", .type = LH_FIELD_BOOLEAN, AT(struct lh_train_spec, is_portable),
 	 .fallback = "false",
 	 .doc = "compute with what every x86-64-v3 machine has, for the same bits on all"},

@@ -86,6 +86,8 @@ json_t *lh_train_to_json(const struct lh_train_spec *train)
 	if (train->schedule.kind)
 		json_object_set_new(object, "schedule", schedule_to_json(&train->schedule));
 	json_object_set_new(object, "evaluate", json_integer((json_int_t)train->evaluate));
+	put_text(object, "device", train->device);
+	put_text(object, "precision", train->precision);
 	json_object_set_new(object, "portable", json_boolean(train->is_portable));
 	/* ranks share the machine, and a guest has one processor */
 	json_object_set_new(object, "threads", json_integer(1));

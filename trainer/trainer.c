@@ -139,6 +139,9 @@ static int compute_one(struct trainer *t, int64_t *at_ns, struct lh_error *err)
 
 	if (rc)
 		return rc;
+	/* in real time the arithmetic may take longer than the profile says */
+	if (lh_clock_now_ns() - *at_ns > step_ns)
+		step_ns = lh_clock_now_ns() - *at_ns;
 	end_ns = *at_ns + step_ns;
 	rc = work_until(t, *at_ns, end_ns, err);
 	lh_progress_advance(&t->progress, end_ns, step_ns);

@@ -62,12 +62,12 @@ static void parse_lines(const char *text, size_t size, char separator)
 
 static void open_file(const char *path)
 {
-	const struct lh_data_spec spec = {.kind = "ctr",
-					  .path = path,
-					  .n_dense = DENSE,
-					  .n_sparse = SPARSE,
-					  .n_buckets = BUCKETS,
-					  .test_ratio = 1e-9};
+	const struct lh_data_request spec = {.kind = "ctr",
+					     .path = path,
+					     .n_dense = DENSE,
+					     .n_sparse = SPARSE,
+					     .n_buckets = BUCKETS,
+					     .test_ratio = 1e-9};
 	struct lh_dataset *ds = NULL;
 	struct lh_error err = {0};
 	float dense[DENSE];

@@ -47,7 +47,7 @@ static void expect(bool holds, const char *what)
 static void fit(const uint8_t *pixels, const struct lh_image_size *size, enum lh_data_fit how)
 {
 	static const float zero[3] = {0, 0, 0}, one[3] = {1, 1, 1};
-	const struct lh_data_spec spec = {
+	const struct lh_data_request spec = {
 		.height = HEIGHT, .width = WIDTH, .channels = CHANNELS, .fit = how};
 	float ret[HEIGHT * WIDTH * CHANNELS];
 	struct lh_fit f;

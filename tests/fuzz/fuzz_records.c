@@ -54,7 +54,7 @@ static void read_some(struct lh_dataset *ds)
 
 static void open_as(const char *kind, enum lh_data_split split)
 {
-	const struct lh_data_spec spec = {.kind = kind, .path = folder, .split = split};
+	const struct lh_data_request spec = {.kind = kind, .path = folder, .split = split};
 	struct lh_dataset *ds = NULL;
 	struct lh_error err = {0};
 	int r = lh_dataset_open(&spec, &ds, &err);

@@ -188,8 +188,11 @@ as_nobody() {
 		wait_for 10 no_process_in "$n"
 	done
 	[ "$(ls /sys/class/net)" = "$links" ]
-	fast net.yaml -- true
-	[ -z "$(ls -d longhaul-exec-* 2>/dev/null)" ] # the next one clears up
+	# the next one clears up, once what was killed has let go
+	cleared() {
+		fast net.yaml -- true && [ -z "$(ls -d longhaul-exec-* 2>/dev/null)" ]
+	}
+	wait_for 20 cleared
 	[ -z "$(ls -d /sys/fs/cgroup/longhaul-* /sys/fs/cgroup/unified/longhaul-* 2>/dev/null)" ]
 }
 

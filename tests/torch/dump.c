@@ -27,7 +27,7 @@ struct run {
 	const struct lh_dump_options *options;
 	struct lh_device *device;
 	struct lh_graph *graph;
-	struct lh_model model;
+	struct lh_built_model model;
 	struct content content;
 	struct lh_pass pass;
 };

@@ -197,7 +197,8 @@ static void every_column_is_as_worked_out_by_hand(void **state)
 	assert_file(
 		s, "epochs.csv",
 		"epoch,begin_s,end_s,samples,wall_s,calculation_s,communication_s,matchmaking_s,"
-		"wait_s,host_s,transfer_s,apply_s,throughput_sps,local_sps,granularity,loss,accuracy,"
+		"wait_s,host_s,transfer_s,apply_s,throughput_sps,local_sps,granularity,loss,"
+		"accuracy,"
 		"test_loss,test_accuracy\n"
 		"0,0.000000000,9.000000000,100,9.000000000,4.250000,3.750000,2.500000,0.500000,"
 		"1.000000,2.000000,0.250000,11.111,23.889,1.4000,,,,\n"

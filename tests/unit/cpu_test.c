@@ -552,6 +552,52 @@ static void test_indexes_outside_are_refused(void **state)
 	lh_case_close(&run);
 }
 
+/* ---- fewer threads than asked for: another process, since OpenMP reads its limit when it starts
+ * --
+ */
+
+static void test_results_are_right_with_fewer_threads_than_asked_for(void **state)
+{
+	const char *const limits[] = {"OMP_THREAD_LIMIT=1", "OMP_DYNAMIC=true"};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(limits); i++) {
+		char *const arguments[] = {(char[]){"cpu_test"}, (char[]){"limited"}, NULL};
+		char limit[32], *const environment[] = {limit, NULL};
+		int status;
+		pid_t pid;
+
+		snprintf(limit, sizeof(limit), "%s", limits[i]);
+		pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			execve("/proc/self/exe", arguments, environment);
+			_exit(127);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+			fail_msg("%s: wrong results", limit);
+	}
+}
+
+/* What that process does; its exit status. */
+static int run_limited(void)
+{
+	const struct lh_device_options in_double = {.compute = LH_F64};
+	const struct lh_layer_case c = {"conv_64", conv_64, false};
+	struct results wide = run_case(&c, &lh_device_reference64, &in_double);
+	struct results results = run_case(&c, &lh_device_cpu, &WITH_THREADS[2]);
+	int status = 0;
+
+	for (uint32_t i = 0; i < wide.n; i++)
+		if (!(lh_case_distance(results.values[i], wide.values[i], wide.counts[i]) <
+		      DISTANCE_MAX))
+			status = 1;
+	drop_results(&wide);
+	drop_results(&results);
+	return status;
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 /* Steps after the first leave the heap and the mappings as they are. */
@@ -579,7 +625,7 @@ static void test_steps_take_no_memory(void **state)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_portable_numbers_are_close_and_own_loops_the_same),
@@ -590,8 +636,11 @@ int main(void)
 		cmocka_unit_test(test_a_limit_that_comes_too_late_is_refused),
 		cmocka_unit_test(test_other_precisions_are_refused),
 		cmocka_unit_test(test_indexes_outside_are_refused),
+		cmocka_unit_test(test_results_are_right_with_fewer_threads_than_asked_for),
 		cmocka_unit_test(test_steps_take_no_memory),
 	};
 
+	if (argc > 1 && strcmp(argv[1], "limited") == 0)
+		return run_limited();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -309,12 +309,12 @@ static void test_a_vocabularys_own_mask_is_used(void **state)
 {
 	struct data_fixture *f = *state;
 	lh_cleanup_free char *vocab_path = strdup(data_path(f, "gpt2"));
-	struct lh_data_spec spec = {.kind = "text",
-				    .path = f->dir,
-				    .n_tokens = 100,
-				    .vocab_path = vocab_path,
-				    .objective = LH_DATA_MASKED,
-				    .mask_probability = 1};
+	struct lh_data_request spec = {.kind = "text",
+				       .path = f->dir,
+				       .n_tokens = 100,
+				       .vocab_path = vocab_path,
+				       .objective = LH_DATA_MASKED,
+				       .mask_probability = 1};
 	struct data_sample s;
 	struct lh_dataset *ds;
 	int n_masked = 0;
@@ -337,7 +337,7 @@ static void test_text_is_read_with_a_vocabulary(void **state)
 	struct data_fixture *f = *state;
 	struct lh_bpe *bpe = train(poem, sizeof(poem) - 1, 300);
 	lh_cleanup_free char *vocab_path = strdup(data_path(f, "v.bpe"));
-	struct lh_data_spec spec = {
+	struct lh_data_request spec = {
 		.kind = "text", .path = f->dir, .n_tokens = 8, .vocab_path = vocab_path};
 	int32_t tokens[300];
 	struct data_sample s;

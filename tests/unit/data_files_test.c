@@ -31,7 +31,7 @@ static void write_mnist(struct data_fixture *f, const char *prefix)
 static void test_mnist_is_read_normalised(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "mnist", .path = f->dir};
+	struct lh_data_request spec = {.kind = "mnist", .path = f->dir};
 	struct data_sample s;
 	struct lh_dataset *ds;
 	const struct lh_data_field *fields;
@@ -60,7 +60,7 @@ static void test_mnist_is_read_normalised(void **state)
 static void test_mnist_is_found_by_a_prefix(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "mnist"};
+	struct lh_data_request spec = {.kind = "mnist"};
 
 	write_mnist(f, "my-");
 	spec.path = data_path(f, "my-");
@@ -70,14 +70,14 @@ static void test_mnist_is_found_by_a_prefix(void **state)
 static void test_small_images_are_padded_or_scaled(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "mnist",
-				    .path = f->dir,
-				    .height = 4,
-				    .width = 7,
-				    .fit = LH_DATA_FIT_PAD,
-				    .channels = 3,
-				    .mean = {0.5f, 0.5f, 0.5f},
-				    .stddev = {1, 1, 1}};
+	struct lh_data_request spec = {.kind = "mnist",
+				       .path = f->dir,
+				       .height = 4,
+				       .width = 7,
+				       .fit = LH_DATA_FIT_PAD,
+				       .channels = 3,
+				       .mean = {0.5f, 0.5f, 0.5f},
+				       .stddev = {1, 1, 1}};
 	struct data_sample s;
 	struct lh_dataset *ds;
 
@@ -116,7 +116,7 @@ static void test_small_images_are_padded_or_scaled(void **state)
 static void test_bad_idx_files_are_refused(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "mnist", .path = f->dir};
+	struct lh_data_request spec = {.kind = "mnist", .path = f->dir};
 	uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 3, 0, 2, 1, 0};
 
 	assert_refused(&spec, "train-images-idx3-ubyte");
@@ -160,7 +160,7 @@ static void test_cifar10_is_read_channels_last(void **state)
 {
 	static const double mean[] = {0.4914, 0.4822, 0.4465}, stddev[] = {0.2470, 0.2435, 0.2616};
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "cifar10", .path = f->dir};
+	struct lh_data_request spec = {.kind = "cifar10", .path = f->dir};
 	struct data_sample s;
 	struct lh_dataset *ds;
 	char name[32];
@@ -193,7 +193,7 @@ static void test_cifar10_is_read_channels_last(void **state)
 static void test_text_is_cut_into_windows(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "text", .n_tokens = 4, .test_ratio = 0.25};
+	struct lh_data_request spec = {.kind = "text", .n_tokens = 4, .test_ratio = 0.25};
 	struct data_sample s;
 	struct lh_dataset *ds;
 
@@ -229,11 +229,11 @@ static void test_masks_follow_robertas_shares(void **state)
 {
 	enum { N = 512, SAMPLES = 200 };
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "text",
-				    .n_tokens = N,
-				    .objective = LH_DATA_MASKED,
-				    .seed = 7,
-				    .test_ratio = 1e-9};
+	struct lh_data_request spec = {.kind = "text",
+				       .n_tokens = N,
+				       .objective = LH_DATA_MASKED,
+				       .seed = 7,
+				       .test_ratio = 1e-9};
 	int n_targets = 0, n_masked = 0, n_kept = 0, n_other = 0;
 	struct data_sample s, again, other;
 	struct lh_dataset *ds;
@@ -291,7 +291,8 @@ static const char clicks[] = "label,i1,i2,c1,c2\n"
 static void test_click_logs_are_read(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "ctr", .n_dense = 2, .n_sparse = 2, .n_buckets = 1000};
+	struct lh_data_request spec = {
+		.kind = "ctr", .n_dense = 2, .n_sparse = 2, .n_buckets = 1000};
 	struct data_sample a, b, c;
 	struct lh_dataset *ds;
 
@@ -321,7 +322,7 @@ static void test_click_logs_are_read(void **state)
 static void test_criteos_shape_needs_no_words(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "ctr", .test_ratio = 0.5};
+	struct lh_data_request spec = {.kind = "ctr", .test_ratio = 0.5};
 	char line[512], text[1100];
 	struct lh_dataset *ds;
 	int n = snprintf(line, sizeof(line), "1");
@@ -359,7 +360,7 @@ static void test_bad_click_logs_are_refused(void **state)
 		{"1,2,3\n", "has 3 columns"},
 	};
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "ctr", .path = f->dir, .n_dense = 2, .n_sparse = 2};
+	struct lh_data_request spec = {.kind = "ctr", .path = f->dir, .n_dense = 2, .n_sparse = 2};
 
 	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
 		data_write(f, "train.csv", cases[i].text, strlen(cases[i].text));
@@ -373,23 +374,23 @@ static void test_bad_click_logs_are_refused(void **state)
 static void test_what_cannot_be_asked_for_is_refused(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "imagenet", .path = f->dir};
+	struct lh_data_request spec = {.kind = "imagenet", .path = f->dir};
 
 	assert_refused(&spec, "kind imagenet is not known", "mnist", "synthetic-speech");
 	spec.kind = NULL;
 	assert_refused(&spec, "not known");
-	spec = (struct lh_data_spec){.kind = "synthetic-images", .height = 100000};
+	spec = (struct lh_data_request){.kind = "synthetic-images", .height = 100000};
 	assert_refused(&spec, "height is 100000", "at most");
-	spec = (struct lh_data_spec){.kind = "synthetic-images", .channels = 2};
+	spec = (struct lh_data_request){.kind = "synthetic-images", .channels = 2};
 	assert_refused(&spec, "channels is 2");
-	spec = (struct lh_data_spec){.kind = "synthetic-images", .mean = {0, NAN}};
+	spec = (struct lh_data_request){.kind = "synthetic-images", .mean = {0, NAN}};
 	assert_refused(&spec, "of channel 1");
-	spec = (struct lh_data_spec){.kind = "synthetic-text", .mask_probability = 1.5};
+	spec = (struct lh_data_request){.kind = "synthetic-text", .mask_probability = 1.5};
 	assert_refused(&spec, "mask_probability is 1.5");
-	spec = (struct lh_data_spec){.kind = "text", .path = f->dir, .test_ratio = NAN};
+	spec = (struct lh_data_request){.kind = "text", .path = f->dir, .test_ratio = NAN};
 	assert_refused(&spec, "test_ratio");
 	for (size_t i = 0; lh_datasets[i]; i++) {
-		spec = (struct lh_data_spec){.kind = lh_datasets[i]->name};
+		spec = (struct lh_data_request){.kind = lh_datasets[i]->name};
 		if (strncmp(spec.kind, "synthetic", 9) != 0)
 			assert_refused(&spec, "needs a path");
 	}

@@ -47,7 +47,7 @@ static inline void data_write(struct data_fixture *f, const char *name, const vo
 	assert_int_equal(lh_file_write(data_path(f, name), bytes, n, NULL), 0);
 }
 
-static inline struct lh_dataset *data_open(const struct lh_data_spec *spec)
+static inline struct lh_dataset *data_open(const struct lh_data_request *spec)
 {
 	struct lh_dataset *ds = NULL;
 	struct lh_error err = {0};
@@ -60,19 +60,19 @@ static inline struct lh_dataset *data_open(const struct lh_data_spec *spec)
 /* Synthetic grey images of 4 x 6 pixels; sample i has the label i mod n_classes. */
 static inline struct lh_dataset *data_open_images(uint64_t n_samples, uint32_t n_classes)
 {
-	const struct lh_data_spec spec = {.kind = "synthetic-images",
-					  .n_samples = n_samples,
-					  .n_classes = n_classes,
-					  .height = 4,
-					  .width = 6,
-					  .channels = 1,
-					  .seed = 1};
+	const struct lh_data_request spec = {.kind = "synthetic-images",
+					     .n_samples = n_samples,
+					     .n_classes = n_classes,
+					     .height = 4,
+					     .width = 6,
+					     .channels = 1,
+					     .seed = 1};
 
 	return data_open(&spec);
 }
 
 /* Fails unless opening is refused with all parts of the message, which ends with NULL. */
-static inline void data_refused(const struct lh_data_spec *spec, const char *const *parts)
+static inline void data_refused(const struct lh_data_request *spec, const char *const *parts)
 {
 	struct lh_dataset *ds = NULL;
 	struct lh_error err = {0};

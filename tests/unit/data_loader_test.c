@@ -191,7 +191,7 @@ static void test_images_are_moved_and_mirrored(void **state)
 
 static void test_loaders_that_cannot_be_are_refused(void **state)
 {
-	const struct lh_data_spec text = {.kind = "synthetic-text"};
+	const struct lh_data_request text = {.kind = "synthetic-text"};
 	struct lh_dataset *tokens = data_open(&text);
 	struct lh_loader_spec spec = {.flip = true};
 	struct lh_loader *l = NULL;

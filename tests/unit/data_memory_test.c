@@ -48,7 +48,7 @@ void *realloc(void *p, size_t n)
 }
 
 /* Batches over more than an epoch; the first may still make what is kept. */
-static void assert_reads_without_allocating(const struct lh_data_spec *spec, bool moves)
+static void assert_reads_without_allocating(const struct lh_data_request *spec, bool moves)
 {
 	enum { BATCH = 2, BATCHES = 30 };
 	struct lh_dataset *ds = data_open(spec);
@@ -86,7 +86,7 @@ static void test_synthetic_samples(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
-		const struct lh_data_spec spec = {
+		const struct lh_data_request spec = {
 			.kind = kinds[i], .n_samples = 9, .n_buckets = 50};
 
 		assert_reads_without_allocating(&spec, i == 0);
@@ -109,7 +109,7 @@ static void test_samples_of_files(void **state)
 	struct data_fixture *f = *state;
 	lh_cleanup_free struct data_tar *t = calloc(1, sizeof(*t));
 	lh_cleanup_free char *vocab = strdup(data_path(f, "v.bpe"));
-	struct lh_data_spec spec = {.kind = "text", .path = f->dir, .n_tokens = 4};
+	struct lh_data_request spec = {.kind = "text", .path = f->dir, .n_tokens = 4};
 	const int16_t samples[900] = {1000, -1000, 500};
 	uint8_t wav[2000];
 	size_t n_wav = data_wav(wav, 16000, 1, samples, 900);
@@ -131,7 +131,7 @@ static void test_samples_of_files(void **state)
 	spec.kind = "speech";
 	assert_reads_without_allocating(&spec, false);
 	data_write(f, "train.csv", "1,2,x\n0,,y\n", 11);
-	spec = (struct lh_data_spec){.kind = "ctr", .path = f->dir, .n_dense = 1, .n_sparse = 1};
+	spec = (struct lh_data_request){.kind = "ctr", .path = f->dir, .n_dense = 1, .n_sparse = 1};
 	assert_reads_without_allocating(&spec, false);
 }
 
@@ -139,7 +139,7 @@ static void test_images_of_shards(void **state)
 {
 	struct data_fixture *f = *state;
 	lh_cleanup_free struct data_tar *t = calloc(1, sizeof(*t));
-	const struct lh_data_spec spec = {
+	const struct lh_data_request spec = {
 		.kind = "webdataset", .path = f->dir, .height = 5, .width = 3, .channels = 3};
 
 	data_tar_add(t, "a.png", '0', png, sizeof(png));

@@ -262,7 +262,7 @@ static void test_shards_are_a_function_of_the_seed(void **state)
 
 static void test_splits_that_cannot_be_are_refused(void **state)
 {
-	const struct lh_data_spec text = {.kind = "synthetic-text"};
+	const struct lh_data_request text = {.kind = "synthetic-text"};
 	const uint32_t one[] = {1, 1, 1}, none[] = {1, 0, 1};
 	const struct {
 		struct lh_shard_spec spec;

@@ -176,7 +176,7 @@ static void test_speech_is_read_with_its_transcripts(void **state)
 	static const char list[] = "a.wav\tyes\nsub/b.wav\tno\r\na.wav\tyes\n";
 	static float signal[18 * LH_MEL_HOP], expected[18 * 80];
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "speech", .path = f->dir};
+	struct lh_data_request spec = {.kind = "speech", .path = f->dir};
 	struct lh_mel *mel = lh_mel_new(80);
 	struct data_sample s;
 	struct lh_dataset *ds;
@@ -225,7 +225,7 @@ static void test_speech_is_read_with_its_transcripts(void **state)
 static void test_speech_comes_in_tar_shards(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "webdataset", .path = f->dir, .n_mels = 40};
+	struct lh_data_request spec = {.kind = "webdataset", .path = f->dir, .n_mels = 40};
 	lh_cleanup_free struct data_tar *t = calloc(1, sizeof(*t));
 	static int16_t samples[1600];
 	static uint8_t file[44 + 3200];

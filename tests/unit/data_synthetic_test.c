@@ -10,7 +10,7 @@ static void test_samples_are_functions_of_the_seed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
-		struct lh_data_spec spec = {.kind = kinds[i], .seed = 1};
+		struct lh_data_request spec = {.kind = kinds[i], .seed = 1};
 		struct lh_dataset *x = data_open(&spec), *y = data_open(&spec);
 
 		assert_int_equal(lh_dataset_size(x), 10000);
@@ -43,7 +43,7 @@ static double nearest_mean_ratio(const char *kind, int label_field)
 	enum { TRAIN = 1500, TEST = 500, CLASSES = 10 };
 	static struct data_sample s;
 	static double means[CLASSES][8192];
-	struct lh_data_spec spec = {.kind = kind, .n_classes = CLASSES, .seed = 3};
+	struct lh_data_request spec = {.kind = kind, .n_classes = CLASSES, .seed = 3};
 	struct lh_dataset *train = data_open(&spec), *test;
 	uint32_t n_fields;
 	size_t n = lh_data_field_elements(lh_dataset_fields(train, &n_fields));
@@ -95,7 +95,7 @@ static void test_classes_can_be_told_apart(void **state)
 
 static void test_words_are_spelt_once_each(void **state)
 {
-	const struct lh_data_spec spec = {.kind = "synthetic-speech", .n_classes = 1000};
+	const struct lh_data_request spec = {.kind = "synthetic-speech", .n_classes = 1000};
 	struct lh_dataset *ds = data_open(&spec);
 	static char words[1000][4];
 	static struct data_sample s;
@@ -117,7 +117,7 @@ static void test_words_are_spelt_once_each(void **state)
 static double bits_by_counts(int order)
 {
 	enum { V = 12, CONTEXTS = V * V };
-	struct lh_data_spec spec = {
+	struct lh_data_request spec = {
 		.kind = "synthetic-text", .vocab_size = V + 1, .seed = 5, .n_samples = 2000};
 	struct lh_dataset *ds = data_open(&spec);
 	static double counts[CONTEXTS][V];
@@ -164,7 +164,7 @@ static void test_text_has_the_stated_entropy(void **state)
 
 static void test_masked_text_is_masked_anew_each_epoch(void **state)
 {
-	const struct lh_data_spec spec = {.kind = "synthetic-text", .objective = LH_DATA_MASKED};
+	const struct lh_data_request spec = {.kind = "synthetic-text", .objective = LH_DATA_MASKED};
 	struct lh_dataset *ds = data_open(&spec);
 	static struct data_sample a, b;
 	int n_targets = 0;
@@ -189,11 +189,11 @@ static void test_masked_text_is_masked_anew_each_epoch(void **state)
 static void test_clicks_can_be_foretold(void **state)
 {
 	enum { TRAIN = 8000, TEST = 2000, BUCKETS = 20, SPARSE = 4, DENSE = 5 };
-	const struct lh_data_spec spec = {.kind = "synthetic-ctr",
-					  .n_dense = DENSE,
-					  .n_sparse = SPARSE,
-					  .n_buckets = BUCKETS,
-					  .seed = 2};
+	const struct lh_data_request spec = {.kind = "synthetic-ctr",
+					     .n_dense = DENSE,
+					     .n_sparse = SPARSE,
+					     .n_buckets = BUCKETS,
+					     .seed = 2};
 	struct lh_dataset *ds = data_open(&spec);
 	double dense[DENSE] = {0}, sparse[SPARSE * BUCKETS] = {0}, bias = 0, loss = 0, clicks = 0;
 	double entropy;
@@ -220,8 +220,7 @@ static void test_clicks_can_be_foretold(void **state)
 			sparse[k * BUCKETS + s.fields[1].i[k]] += step;
 		if (!is_test)
 			continue;
-		assert_int_equal(lh_dataset_label(ds, (uint64_t)(i - 2 * TRAIN)),
-				 s.fields[2].i[0]);
+		assert_int_equal(lh_dataset_label(ds, (uint64_t)(i - 2 * TRAIN)), s.fields[2].i[0]);
 		clicks += s.fields[2].i[0];
 		loss -= log(s.fields[2].f[0] > 0.5f ? p : 1 - p) / TEST;
 	}

@@ -91,13 +91,13 @@ static void write_shard(struct data_fixture *f, const char *name, struct data_ta
 static void test_images_of_several_shards_are_read(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "webdataset",
-				    .path = f->dir,
-				    .height = 2,
-				    .width = 2,
-				    .channels = 1,
-				    .mean = {0},
-				    .stddev = {1}};
+	struct lh_data_request spec = {.kind = "webdataset",
+				       .path = f->dir,
+				       .height = 2,
+				       .width = 2,
+				       .channels = 1,
+				       .mean = {0},
+				       .stddev = {1}};
 	lh_cleanup_free struct data_tar *t = calloc(1, sizeof(*t));
 	struct lh_dataset *ds;
 	struct data_sample s;
@@ -134,7 +134,7 @@ static void test_images_of_several_shards_are_read(void **state)
 static void test_bad_samples_are_refused(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "webdataset", .path = f->dir};
+	struct lh_data_request spec = {.kind = "webdataset", .path = f->dir};
 	lh_cleanup_free struct data_tar *t = calloc(1, sizeof(*t));
 
 	assert_refused(&spec, "has no shards called train*.tar");
@@ -166,7 +166,7 @@ static void test_bad_samples_are_refused(void **state)
 static void test_a_corrupt_image_is_told_when_it_is_read(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "webdataset", .path = f->dir};
+	struct lh_data_request spec = {.kind = "webdataset", .path = f->dir};
 	lh_cleanup_free struct data_tar *t = calloc(1, sizeof(*t));
 	float pixels[64];
 	int32_t label;
@@ -186,7 +186,7 @@ static void test_a_corrupt_image_is_told_when_it_is_read(void **state)
 static void test_text_samples_are_padded(void **state)
 {
 	struct data_fixture *f = *state;
-	struct lh_data_spec spec = {.kind = "webdataset", .path = f->dir, .n_tokens = 4};
+	struct lh_data_request spec = {.kind = "webdataset", .path = f->dir, .n_tokens = 4};
 	lh_cleanup_free struct data_tar *t = calloc(1, sizeof(*t));
 	struct lh_dataset *ds;
 	struct data_sample s;

@@ -60,7 +60,7 @@ static void test_steps_of_optimizers_agree(void **state)
 
 /* All gradients of parameters, after a pass with threads in one order. */
 static double *run_in_order(const struct lh_layer_case *c, enum lh_dtype compute,
-			    bool is_descending, int64_t *ret_n)
+			    enum lh_emulated_order order, int64_t *ret_n)
 {
 	struct lh_case_run run;
 	double *gradients = NULL;
@@ -68,7 +68,7 @@ static double *run_in_order(const struct lh_layer_case *c, enum lh_dtype compute
 	struct lh_tensor *const *tensors;
 
 	*ret_n = 0;
-	lh_emulated_is_descending = is_descending;
+	lh_emulated_order = order;
 	lh_case_open(c, &lh_device_emulated_gpu, compute, &run);
 	lh_case_forward(&run);
 	lh_case_backward(&run);
@@ -87,8 +87,26 @@ static double *run_in_order(const struct lh_layer_case *c, enum lh_dtype compute
 		free(values);
 	}
 	lh_case_close(&run);
-	lh_emulated_is_descending = false;
+	lh_emulated_order = LH_ASCENDING;
 	return gradients;
+}
+
+static void check_orders(const struct lh_layer_case *c, enum lh_dtype compute)
+{
+	const enum lh_emulated_order orders[] = {LH_DESCENDING, LH_WARP_BY_WARP};
+	int64_t n, n_other;
+	double *ascending = run_in_order(c, compute, LH_ASCENDING, &n);
+
+	for (size_t i = 0; i < N_ELEMENTS(orders); i++) {
+		double *other = run_in_order(c, compute, orders[i], &n_other);
+
+		assert_int_equal(n, n_other);
+		if (memcmp(ascending, other, (size_t)n * sizeof(*other)) != 0)
+			fail_msg("%s in %s depends on the order of threads", c->name,
+				 lh_dtype_name(compute));
+		free(other);
+	}
+	free(ascending);
 }
 
 static void test_the_order_of_threads_changes_no_bit(void **state)
@@ -98,15 +116,8 @@ static void test_the_order_of_threads_changes_no_bit(void **state)
 	(void)state;
 	for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
 		for (const struct lh_layer_case *c = lists[i]; c->name; c++) {
-			int64_t n, n_back;
-			double *forward = run_in_order(c, LH_BF16, false, &n);
-			double *back = run_in_order(c, LH_BF16, true, &n_back);
-
-			assert_int_equal(n, n_back);
-			if (memcmp(forward, back, (size_t)n * sizeof(*forward)) != 0)
-				fail_msg("%s depends on the order of threads", c->name);
-			free(forward);
-			free(back);
+			check_orders(c, LH_F32);
+			check_orders(c, LH_BF16);
 		}
 	}
 }

@@ -289,7 +289,8 @@ static void assert_word(const json_t *words, size_t i, const char *name)
 	const char *word = json_string_value(json_array_get(words, i));
 
 	if (!word || strcmp(word, name) != 0)
-		fail_msg("the schema has %s where the engine has %s", word ? word : "nothing", name);
+		fail_msg("the schema has %s where the engine has %s", word ? word : "nothing",
+			 name);
 }
 
 static void test_the_schema_knows_what_the_engine_has(void **state)

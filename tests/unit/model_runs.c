@@ -10,7 +10,7 @@ void lh_model_case_open(const struct lh_model_case *c, const struct lh_device_op
 	struct lh_device_options options = {.n_threads = 2, .compute = compute};
 	struct lh_error err = {0};
 	struct lh_model_config config;
-	struct lh_model model;
+	struct lh_built_model model;
 
 	*ret_run = (struct lh_case_run){.pass = {.is_training = true, .seed = 3, .step = 5}};
 	if (lh_model_case_config(c, &config, &err) || ops->open(&options, &ret_run->device, &err) ||

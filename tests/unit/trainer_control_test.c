@@ -33,8 +33,8 @@ static int setup(void **state)
 	for (int i = 0; i < 2; i++)
 		p->ranks[i] = (struct lh_job_rank){.micro_batch = 32, .samples_per_s = 32};
 	snprintf(p->ranks[1].node, sizeof(p->ranks[1].node), "room/1");
-	p->job = (struct lh_job){.n_ranks = 2, .target_batch = 1000, .epochs = 3,
-				 .ranks = p->ranks};
+	p->job =
+		(struct lh_job){.n_ranks = 2, .target_batch = 1000, .epochs = 3, .ranks = p->ranks};
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	p->mesh = (struct lh_mesh){.job = &p->job, .n = 2};
 	memset(p->mesh.fd, -1, sizeof(p->mesh.fd));
@@ -69,8 +69,12 @@ static void put(struct pair *p, const struct lh_frame *frame, size_t from, size_
 	assert_int_equal(write(p->peer_fd, bytes + from, to - from), to - from);
 }
 
-static const struct lh_frame news = {.type = LH_FRAME_PROGRESS, .rank = 1, .samples = 96,
-				     .time_ns = 5000, .step_ns = 7, .flags = LH_FRAME_JOINED};
+static const struct lh_frame news = {.type = LH_FRAME_PROGRESS,
+				     .rank = 1,
+				     .samples = 96,
+				     .time_ns = 5000,
+				     .step_ns = 7,
+				     .flags = LH_FRAME_JOINED};
 
 static void test_news_are_taken_in_however_they_are_cut(void **state)
 {
@@ -200,10 +204,9 @@ static void test_bytes_are_spread_over_the_time_they_took(void **state)
 			    "\"from_ns\":1000000000,\"to_ns\":2000000000,"
 			    "\"payload_bytes\":[0,400],\"control_bytes\":[0,0]}\n");
 	second = traffic_text(p->traffic, 9 * LH_NS_PER_S);
-	assert_string_equal(second,
-			    "{\"event\":\"traffic\",\"t_ns\":9000000000,\"rank\":0,"
-			    "\"from_ns\":2000000000,\"to_ns\":3000000000,"
-			    "\"payload_bytes\":[0,400],\"control_bytes\":[0,0]}\n");
+	assert_string_equal(second, "{\"event\":\"traffic\",\"t_ns\":9000000000,\"rank\":0,"
+				    "\"from_ns\":2000000000,\"to_ns\":3000000000,"
+				    "\"payload_bytes\":[0,400],\"control_bytes\":[0,0]}\n");
 }
 
 #define PAIR_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

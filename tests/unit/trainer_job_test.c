@@ -9,10 +9,10 @@
 #include "tests/unit/test.h"
 #include "trainer/strategy/strategy.h"
 
-#define RANK(n)                                                                                \
-	"{\"node\": \"gc-us/" n "\", \"site\": \"gc-us\", \"address\": \"10.64.0." n           \
-	"\", \"port\": 29500, \"micro_batch\": 32, \"samples_per_s\": 36.9,"                   \
-	" \"variation_ratio\": 0.01, \"accumulate_ns\": 40000000,"                             \
+#define RANK(n)                                                                      \
+	"{\"node\": \"gc-us/" n "\", \"site\": \"gc-us\", \"address\": \"10.64.0." n \
+	"\", \"port\": 29500, \"micro_batch\": 32, \"samples_per_s\": 36.9,"         \
+	" \"variation_ratio\": 0.01, \"accumulate_ns\": 40000000,"                   \
 	" \"averaging_bps\": 646000000, \"apply_ns\": 0}"
 
 static const char right[] =
@@ -115,8 +115,7 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		struct lh_job job;
 
 		assert_int_equal(lh_job_parse(text, strlen(text), "job", &job, &err), LH_EINPUT);
-		if (!strstr(err.message, cases[i].message) ||
-		    strncmp(err.message, "job:", 4) != 0)
+		if (!strstr(err.message, cases[i].message) || strncmp(err.message, "job:", 4) != 0)
 			fail_msg("\"%s\" does not say \"%s\"", err.message, cases[i].message);
 	}
 }

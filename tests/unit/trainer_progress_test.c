@@ -17,9 +17,9 @@ static int setup(void **state)
 {
 	(void)state;
 	for (int i = 0; i < N; i++)
-		ranks[i] = (struct lh_job_rank){.micro_batch = MICRO_BATCH,
-						.samples_per_s = MICRO_BATCH * 1e9 /
-								 (double)STEP_NS};
+		ranks[i] =
+			(struct lh_job_rank){.micro_batch = MICRO_BATCH,
+					     .samples_per_s = MICRO_BATCH * 1e9 / (double)STEP_NS};
 	return 0;
 }
 
@@ -31,8 +31,8 @@ static int64_t step_of(uint32_t rank)
 static void note(struct lh_progress *p, uint32_t peer, uint64_t samples, int64_t at_ns,
 		 bool is_stopped)
 {
-	struct lh_progress_news news = {.samples = samples, .at_ns = at_ns,
-					.is_stopped = is_stopped};
+	struct lh_progress_news news = {
+		.samples = samples, .at_ns = at_ns, .is_stopped = is_stopped};
 
 	assert_int_equal(lh_progress_note(p, peer, p->epoch, &news, step_of(peer), at_ns, NULL), 0);
 }
@@ -47,8 +47,7 @@ struct letter {
 
 /* Runs one epoch of N ranks whose steps vary by ratio, news taking DELAY_NS; returns samples,
  * what they owe, and the time from the first fast rank's stop to the last rank's. */
-static uint64_t simulate(double ratio, uint64_t seed, uint64_t *ret_owed,
-			 int64_t *ret_spread_ns)
+static uint64_t simulate(double ratio, uint64_t seed, uint64_t *ret_owed, int64_t *ret_spread_ns)
 {
 	static struct lh_progress p[N];
 	static struct letter letters[N * 2000];
@@ -74,8 +73,8 @@ static uint64_t simulate(double ratio, uint64_t seed, uint64_t *ret_owed,
 		now_ns = end_ns[next];
 		if (now_ns == INT64_MAX)
 			break;
-		for (; read[next] < n_letters &&
-		       letters[read[next]].at_ns + DELAY_NS <= now_ns; read[next]++) {
+		for (; read[next] < n_letters && letters[read[next]].at_ns + DELAY_NS <= now_ns;
+		     read[next]++) {
 			const struct letter *l = &letters[read[next]];
 
 			if (l->from != next)

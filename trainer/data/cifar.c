@@ -77,7 +77,7 @@ static int open_files(struct lh_dataset *ds, struct lh_error *err)
 static int open_cifar(struct lh_dataset *ds, struct lh_error *err)
 {
 	struct cifar *c = ds->state = calloc(1, sizeof(*c));
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	int r;
 
 	if (!c)

@@ -133,7 +133,7 @@ static size_t line_length(const struct ctr *c, uint64_t line)
 }
 
 /* Separator and shape, from the first line and what is asked for. */
-static int find_shape(struct ctr *c, struct lh_data_spec *spec, size_t first_length,
+static int find_shape(struct ctr *c, struct lh_data_request *spec, size_t first_length,
 		      struct lh_error *err)
 {
 	const char *line = (const char *)c->map.data;
@@ -163,7 +163,7 @@ static int find_shape(struct ctr *c, struct lh_data_spec *spec, size_t first_len
 }
 
 /* Finds the lines, without a header: one that begins with neither 0 nor 1 and a separator. */
-static int find_lines(struct ctr *c, struct lh_data_spec *spec, struct lh_error *err)
+static int find_lines(struct ctr *c, struct lh_data_request *spec, struct lh_error *err)
 {
 	const char *text = (const char *)c->map.data;
 	size_t size = c->map.size, at = 0;

@@ -31,7 +31,7 @@ static const double default_test_ratio = 0.1;
 
 /* ---- what is asked for -------------------------------------------------------------------- */
 
-static int check_counts(const struct lh_data_spec *spec, struct lh_error *err)
+static int check_counts(const struct lh_data_request *spec, struct lh_error *err)
 {
 	const struct {
 		const char *name;
@@ -66,7 +66,7 @@ static int check_counts(const struct lh_data_spec *spec, struct lh_error *err)
 	return 0;
 }
 
-static int check_ratios(const struct lh_data_spec *spec, struct lh_error *err)
+static int check_ratios(const struct lh_data_request *spec, struct lh_error *err)
 {
 	if (!(spec->test_ratio >= 0 && spec->test_ratio < 1))
 		return lh_fail(err, LH_EINPUT, 0, "data: test_ratio is %g; from 0 to below 1",
@@ -100,8 +100,8 @@ static const struct lh_dataset_ops *find(const char *kind, struct lh_error *err)
 	return NULL;
 }
 
-int lh_data_agree(uint32_t *value, uint32_t data, const char *what, const struct lh_data_spec *spec,
-		  struct lh_error *err)
+int lh_data_agree(uint32_t *value, uint32_t data, const char *what,
+		  const struct lh_data_request *spec, struct lh_error *err)
 {
 	if (*value && *value != data)
 		return lh_fail(err, LH_EINPUT, 0, "%s: its %s is %u, but %u is asked for",
@@ -125,7 +125,7 @@ const char *lh_data_split_name(enum lh_data_split split)
 	return split == LH_DATA_TEST ? "test" : "train";
 }
 
-void lh_data_rng(struct lh_rng *rng, const struct lh_data_spec *spec, const char *purpose,
+void lh_data_rng(struct lh_rng *rng, const struct lh_data_request *spec, const char *purpose,
 		 uint64_t epoch, uint64_t index)
 {
 	char name[128];
@@ -136,7 +136,7 @@ void lh_data_rng(struct lh_rng *rng, const struct lh_data_spec *spec, const char
 	lh_rng_init(rng, spec->seed, name);
 }
 
-int lh_data_split_path(const struct lh_data_spec *spec, const char *suffix, char **ret_path,
+int lh_data_split_path(const struct lh_data_request *spec, const char *suffix, char **ret_path,
 		       bool *ret_is_whole, struct lh_error *err)
 {
 	struct stat st;
@@ -152,7 +152,7 @@ int lh_data_split_path(const struct lh_data_spec *spec, const char *suffix, char
 	return *ret_path ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "open %s", spec->path);
 }
 
-int lh_data_split_range(const struct lh_data_spec *spec, uint64_t n, uint64_t *ret_first,
+int lh_data_split_range(const struct lh_data_request *spec, uint64_t n, uint64_t *ret_first,
 			uint64_t *ret_n, struct lh_error *err)
 {
 	uint64_t n_test = (uint64_t)((double)n * spec->test_ratio + 0.5);
@@ -169,7 +169,8 @@ int lh_data_split_range(const struct lh_data_spec *spec, uint64_t n, uint64_t *r
 
 /* ---- for all ------------------------------------------------------------------------------ */
 
-static int copy_spec(struct lh_dataset *ds, const struct lh_data_spec *spec, struct lh_error *err)
+static int copy_spec(struct lh_dataset *ds, const struct lh_data_request *spec,
+		     struct lh_error *err)
 {
 	ds->spec = *spec;
 	ds->spec.kind = ds->ops->name;
@@ -182,7 +183,8 @@ static int copy_spec(struct lh_dataset *ds, const struct lh_data_spec *spec, str
 	return 0;
 }
 
-int lh_dataset_open(const struct lh_data_spec *spec, struct lh_dataset **ret, struct lh_error *err)
+int lh_dataset_open(const struct lh_data_request *spec, struct lh_dataset **ret,
+		    struct lh_error *err)
 {
 	const struct lh_dataset_ops *ops = find(spec->kind, err);
 	struct lh_dataset *ds;
@@ -226,7 +228,7 @@ uint64_t lh_dataset_size(const struct lh_dataset *ds)
 	return ds->size;
 }
 
-const struct lh_data_spec *lh_dataset_spec(const struct lh_dataset *ds)
+const struct lh_data_request *lh_dataset_spec(const struct lh_dataset *ds)
 {
 	return &ds->spec;
 }

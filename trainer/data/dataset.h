@@ -49,7 +49,7 @@ enum { LH_SPEECH_START = 256, LH_SPEECH_END, LH_SPEECH_PAD, LH_SPEECH_VOCAB_SIZE
  * What to open, and what the model asks for. 0 means: as the data has it, or the kind's
  * default. Once open, lh_dataset_spec() has every value that applies filled in.
  */
-struct lh_data_spec {
+struct lh_data_request {
 	const char *kind; /* a name in lh_datasets */
 	const char *path; /* file or folder; not of synthetic kinds */
 	enum lh_data_split split;
@@ -93,7 +93,8 @@ struct lh_dataset_ops {
 extern const struct lh_dataset_ops *const lh_datasets[];
 
 /* Opens and checks a dataset: LH_EINPUT names file and record. *ret is owned by the caller. */
-int lh_dataset_open(const struct lh_data_spec *spec, struct lh_dataset **ret, struct lh_error *err);
+int lh_dataset_open(const struct lh_data_request *spec, struct lh_dataset **ret,
+		    struct lh_error *err);
 
 void lh_dataset_free(struct lh_dataset *ds);
 
@@ -101,7 +102,7 @@ void lh_dataset_free(struct lh_dataset *ds);
 uint64_t lh_dataset_size(const struct lh_dataset *ds);
 
 /* What was asked for, with what the data says filled in; borrowed. */
-const struct lh_data_spec *lh_dataset_spec(const struct lh_dataset *ds);
+const struct lh_data_request *lh_dataset_spec(const struct lh_dataset *ds);
 
 /* The fields of every sample; borrowed. */
 const struct lh_data_field *lh_dataset_fields(const struct lh_dataset *ds, uint32_t *ret_n);

@@ -24,7 +24,7 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-int lh_fit_init(struct lh_fit *fit, const struct lh_data_spec *spec, const float mean3[3],
+int lh_fit_init(struct lh_fit *fit, const struct lh_data_request *spec, const float mean3[3],
 		const float stddev3[3], uint32_t side_max, struct lh_error *err)
 {
 	uint32_t out_max = max_u32(spec->height, spec->width);

@@ -26,7 +26,7 @@ struct lh_fit {
  * the spec, all above 0; mean and stddev where the spec has none are mean3 and stddev3.
  * LH_ESYS: memory is out. lh_fit_done() on any.
  */
-int lh_fit_init(struct lh_fit *fit, const struct lh_data_spec *spec, const float mean3[3],
+int lh_fit_init(struct lh_fit *fit, const struct lh_data_request *spec, const float mean3[3],
 		const float stddev3[3], uint32_t side_max, struct lh_error *err);
 
 void lh_fit_done(struct lh_fit *fit);

@@ -25,7 +25,7 @@ static const float mean3[3] = {0.1307f, 0.1307f, 0.1307f};
 static const float stddev3[3] = {0.3081f, 0.3081f, 0.3081f};
 
 /* spec.path is a folder or what stands before the usual names. */
-static int open_idx(const struct lh_data_spec *spec, const char *what, uint32_t n_dims,
+static int open_idx(const struct lh_data_request *spec, const char *what, uint32_t n_dims,
 		    struct lh_map *ret_map, struct lh_idx *ret, struct lh_error *err)
 {
 	const char *part = spec->split == LH_DATA_TEST ? "t10k" : "train";
@@ -68,7 +68,7 @@ static int check_labels(struct lh_dataset *ds, const struct mnist *m, struct lh_
 static int open_mnist(struct lh_dataset *ds, struct lh_error *err)
 {
 	struct mnist *m = ds->state = calloc(1, sizeof(*m));
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	uint32_t height, width;
 	int r;
 

@@ -21,7 +21,7 @@ void lh_speech_lengths_add(struct lh_speech_lengths *l, const char *name, size_t
 	}
 }
 
-static int choose_frames(struct lh_data_spec *spec, const struct lh_speech_lengths *l,
+static int choose_frames(struct lh_data_request *spec, const struct lh_speech_lengths *l,
 			 struct lh_error *err)
 {
 	size_t needed = (l->n_samples + LH_MEL_HOP - 1) / LH_MEL_HOP;
@@ -42,7 +42,7 @@ static int choose_frames(struct lh_data_spec *spec, const struct lh_speech_lengt
 	return 0;
 }
 
-static int choose_decoder(struct lh_data_spec *spec, const struct lh_speech_lengths *l,
+static int choose_decoder(struct lh_data_request *spec, const struct lh_speech_lengths *l,
 			  struct lh_error *err)
 {
 	size_t needed = l->n_text_bytes + 1; /* with the end */
@@ -64,7 +64,7 @@ static int choose_decoder(struct lh_data_spec *spec, const struct lh_speech_leng
 int lh_speech_init(struct lh_speech *s, struct lh_dataset *ds, const struct lh_speech_lengths *l,
 		   bool has_text, struct lh_error *err)
 {
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	int r = choose_frames(spec, l, err);
 
 	if (r < 0 || (has_text && (r = choose_decoder(spec, l, err)) < 0))

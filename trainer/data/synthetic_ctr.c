@@ -30,7 +30,7 @@ static void draw(struct lh_rng *rng, double stddev, float *ret, size_t n)
 static int open_clicks(struct lh_dataset *ds, struct lh_error *err)
 {
 	struct clicks *s = ds->state = calloc(1, sizeof(*s));
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	struct lh_rng rng;
 	size_t n_rows;
 
@@ -76,7 +76,7 @@ static void close_clicks(struct lh_dataset *ds)
 static int draw_sample(const struct lh_dataset *ds, uint64_t index, float *dense, int32_t *sparse)
 {
 	const struct clicks *s = ds->state;
-	const struct lh_data_spec *spec = &ds->spec;
+	const struct lh_data_request *spec = &ds->spec;
 	double log_odds = intercept, last = 0;
 	struct lh_rng rng;
 

@@ -30,7 +30,7 @@ struct images {
 static int open_images(struct lh_dataset *ds, struct lh_error *err)
 {
 	struct images *s = ds->state = calloc(1, sizeof(*s));
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	struct lh_rng rng;
 
 	if (!s)
@@ -79,8 +79,8 @@ static int32_t label_of(const struct lh_dataset *ds, uint64_t index)
 
 /* Adds a wave, moved by shares of the sides: sin(a + b) = sin a cos b + cos a sin b, row by
  * row. */
-static void add_wave(const struct lh_data_spec *spec, const struct images *s, const struct wave *w,
-		     double shift, float contrast, float *image)
+static void add_wave(const struct lh_data_request *spec, const struct images *s,
+		     const struct wave *w, double shift, float contrast, float *image)
 {
 	for (uint32_t x = 0; x < spec->width; x++) {
 		double angle = two_pi * w->cycles_x * x / spec->width;
@@ -105,7 +105,7 @@ static int read_images(struct lh_dataset *ds, uint64_t index, uint64_t epoch,
 		       void *const *ret_fields, struct lh_error *err)
 {
 	const struct images *s = ds->state;
-	const struct lh_data_spec *spec = &ds->spec;
+	const struct lh_data_request *spec = &ds->spec;
 	size_t n = lh_data_field_elements(&ds->fields[0]);
 	int32_t label = label_of(ds, index);
 	double shift_y, shift_x;

@@ -6,7 +6,7 @@
 #include "trainer/data/dataset_internal.h"
 
 /* The number of samples where none is asked for: 10,000 to train, 1,000 to test. */
-static inline uint64_t lh_synthetic_size(const struct lh_data_spec *spec)
+static inline uint64_t lh_synthetic_size(const struct lh_data_request *spec)
 {
 	if (spec->n_samples)
 		return spec->n_samples;
@@ -14,7 +14,7 @@ static inline uint64_t lh_synthetic_size(const struct lh_data_spec *spec)
 }
 
 /* The stream of what both splits share, such as the patterns of classes. */
-static inline void lh_synthetic_model_rng(struct lh_rng *rng, const struct lh_data_spec *spec)
+static inline void lh_synthetic_model_rng(struct lh_rng *rng, const struct lh_data_request *spec)
 {
 	lh_rng_init(rng, spec->seed, "data/synthetic");
 }

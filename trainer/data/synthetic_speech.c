@@ -36,7 +36,7 @@ static int open_words(struct lh_dataset *ds, struct lh_error *err)
 {
 	struct words *s = ds->state = calloc(1, sizeof(*s));
 	struct lh_speech_lengths lengths = {0};
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	struct lh_rng rng;
 
 	if (!s)

@@ -37,7 +37,7 @@ static int encode(struct text *t, struct lh_bpe *bpe, struct lh_error *err)
 	return 0;
 }
 
-static int open_split(struct text *t, const struct lh_data_spec *spec, struct lh_error *err)
+static int open_split(struct text *t, const struct lh_data_request *spec, struct lh_error *err)
 {
 	uint64_t first = 0;
 	bool is_whole;

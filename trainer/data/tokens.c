@@ -62,7 +62,7 @@ void lh_tokens_sample(const struct lh_tokens *t, const int32_t *window, size_t n
 static int init(struct lh_tokens *t, struct lh_dataset *ds, uint32_t n_known, int32_t mask,
 		struct lh_error *err)
 {
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	bool is_causal = spec->objective == LH_DATA_CAUSAL;
 	uint32_t n_all = n_known + (mask < 0 && !is_causal);
 

@@ -109,7 +109,7 @@ static int measure_images(struct lh_dataset *ds, struct lh_image_size *ret_max, 
 			  struct lh_error *err)
 {
 	struct wds *w = ds->state;
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	char name[NAME_MAX_BYTES];
 
 	w->sizes = calloc(w->index.n, sizeof(*w->sizes));
@@ -144,7 +144,7 @@ static int measure_images(struct lh_dataset *ds, struct lh_image_size *ret_max, 
 static int open_images(struct lh_dataset *ds, struct lh_error *err)
 {
 	struct wds *w = ds->state;
-	struct lh_data_spec *spec = &ds->spec;
+	struct lh_data_request *spec = &ds->spec;
 	struct lh_image_size max = {0};
 	size_t n_bytes = 0;
 	int r;

@@ -40,7 +40,7 @@ enum {
 };
 
 /* One layer of one graph. */
-struct lh_node {
+struct lh_graph_node {
 	enum lh_layer layer;
 	char name[LH_TENSOR_NAME_MAX];
 	uint32_t position;
@@ -71,13 +71,13 @@ struct lh_update_ops;
  * in[i]->grad where the layer's kind allows it (trainer/layers/layers.c).
  */
 struct lh_kernel {
-	int (*prepare)(struct lh_device *device, struct lh_node *node,
+	int (*prepare)(struct lh_device *device, struct lh_graph_node *node,
 		       struct lh_error *err); /* may be NULL */
-	int (*forward)(struct lh_device *device, const struct lh_node *node,
+	int (*forward)(struct lh_device *device, const struct lh_graph_node *node,
 		       const struct lh_pass *pass, struct lh_error *err);
-	int (*backward)(struct lh_device *device, const struct lh_node *node,
+	int (*backward)(struct lh_device *device, const struct lh_graph_node *node,
 			const struct lh_pass *pass, struct lh_error *err);
-	void (*done)(struct lh_node *node); /* frees plan; may be NULL */
+	void (*done)(struct lh_graph_node *node); /* frees plan; may be NULL */
 };
 
 struct lh_device_options {

@@ -24,7 +24,7 @@ struct lh_tensor *lh_linear(struct lh_graph *graph, const char *name, struct lh_
 			    struct lh_linear spec, struct lh_init init_weight,
 			    struct lh_init init_bias)
 {
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	int64_t out[LH_TENSOR_DIMS_MAX];
 
 	if (!x)
@@ -46,7 +46,7 @@ struct lh_tensor *lh_linear_tied(struct lh_graph *graph, const char *name, struc
 				 struct lh_tensor *weight, bool has_bias)
 {
 	struct lh_linear spec = {.has_bias = has_bias};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	int64_t out[LH_TENSOR_DIMS_MAX];
 
 	if (!x || !weight)
@@ -70,7 +70,7 @@ struct lh_tensor *lh_layer_norm(struct lh_graph *graph, const char *name, struct
 				double eps)
 {
 	struct lh_layer_norm spec = {.eps = eps};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!x)
 		return NULL;
@@ -88,7 +88,7 @@ struct lh_tensor *lh_layer_norm(struct lh_graph *graph, const char *name, struct
 struct lh_tensor *lh_activate(struct lh_graph *graph, struct lh_tensor *x, enum lh_activation f)
 {
 	struct lh_activate spec = {f};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!x || f == LH_IDENTITY)
 		return x;
@@ -108,7 +108,7 @@ struct lh_tensor *lh_add(struct lh_graph *graph, struct lh_tensor *a, struct lh_
 			 bool has_relu)
 {
 	struct lh_add spec = {has_relu};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!a || !b)
 		return NULL;
@@ -125,7 +125,7 @@ struct lh_tensor *lh_scale(struct lh_graph *graph, const char *name, struct lh_t
 			   double value)
 {
 	struct lh_scale spec = {value};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	int64_t c;
 
 	if (!x)
@@ -141,7 +141,7 @@ struct lh_tensor *lh_scale(struct lh_graph *graph, const char *name, struct lh_t
 struct lh_tensor *lh_dropout(struct lh_graph *graph, struct lh_tensor *x, double p, bool per_sample)
 {
 	struct lh_dropout spec = {.p = p, .per_sample = per_sample};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!x || p == 0)
 		return x;
@@ -156,7 +156,7 @@ struct lh_tensor *lh_dropout(struct lh_graph *graph, struct lh_tensor *x, double
 struct lh_tensor *lh_concat(struct lh_graph *graph, struct lh_tensor *const *xs, uint32_t n)
 {
 	struct lh_concat spec;
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	int64_t out[LH_TENSOR_DIMS_MAX], width = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -181,7 +181,7 @@ struct lh_tensor *lh_cross_entropy(struct lh_graph *graph, struct lh_tensor *log
 				   struct lh_tensor *targets, double smoothing)
 {
 	struct lh_cross_entropy spec = {.smoothing = smoothing};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!logits || !targets)
 		return NULL;
@@ -204,7 +204,7 @@ struct lh_tensor *lh_binary_cross_entropy(struct lh_graph *graph, struct lh_tens
 					  struct lh_tensor *targets)
 {
 	struct lh_cross_entropy spec = {.classes = 1};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!logits || !targets)
 		return NULL;

@@ -32,7 +32,7 @@ struct lh_tensor *lh_conv2d(struct lh_graph *graph, const char *name, struct lh_
 			    struct lh_conv2d spec, struct lh_init init_weight,
 			    struct lh_init init_bias)
 {
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	int64_t weight[4], out[4];
 
 	if (!is_image(graph, name, x))
@@ -69,7 +69,7 @@ struct lh_tensor *lh_batch_norm(struct lh_graph *graph, const char *name, struct
 				struct lh_batch_norm spec)
 {
 	const struct lh_init zeros = {.kind = LH_INIT_ZEROS}, ones = {.kind = LH_INIT_ONES};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!x)
 		return NULL;
@@ -90,7 +90,7 @@ struct lh_tensor *lh_pool(struct lh_graph *graph, struct lh_tensor *x, bool is_m
 			  int64_t stride, int64_t pad)
 {
 	struct lh_pool spec = {.is_max = is_max, .kernel = kernel, .stride = stride, .pad = pad};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	int64_t out[4];
 
 	if (!is_image(graph, "pool", x))
@@ -120,7 +120,7 @@ struct lh_tensor *lh_shortcut(struct lh_graph *graph, struct lh_tensor *x, int64
 			      int64_t out_channels)
 {
 	struct lh_shortcut spec = {.stride = stride, .out_channels = out_channels};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!is_image(graph, "shortcut", x))
 		return NULL;

@@ -68,7 +68,7 @@ int lh_loss_read(struct lh_graph *graph, const struct lh_tensor *loss, struct lh
 		 struct lh_error *err)
 {
 	uint32_t n_nodes;
-	const struct lh_node *node = lh_graph_nodes(graph, &n_nodes)[loss->producer];
+	const struct lh_graph_node *node = lh_graph_nodes(graph, &n_nodes)[loss->producer];
 	const struct lh_tensor *sums = node->saved[0];
 	double wide[3];
 	float narrow[3];

@@ -10,7 +10,7 @@ struct lh_tensor *lh_embedding(struct lh_graph *graph, const char *name, struct 
 			       int64_t rows, int64_t c, struct lh_init init)
 {
 	struct lh_embedding spec = {.rows = rows, .c = c};
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	int64_t out[LH_TENSOR_DIMS_MAX] = {0};
 
 	if (!indexes)
@@ -40,7 +40,7 @@ struct lh_tensor *lh_field_embedding(struct lh_graph *graph, const char *name,
 				     struct lh_tensor *indexes, struct lh_tensor *values,
 				     struct lh_field_embedding spec, struct lh_init init)
 {
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	int64_t rows;
 
 	if (!indexes || lh_graph_has_failed(graph))
@@ -97,7 +97,7 @@ struct lh_tensor *lh_attention(struct lh_graph *graph, struct lh_tensor *q, stru
 			       struct lh_tensor *v, struct lh_tensor *lengths,
 			       struct lh_attention spec)
 {
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!q || lh_graph_has_failed(graph) || !take_shapes(graph, q, k, v, &spec))
 		return NULL;
@@ -117,7 +117,7 @@ struct lh_tensor *lh_attention(struct lh_graph *graph, struct lh_tensor *q, stru
 struct lh_tensor *lh_factorization(struct lh_graph *graph, struct lh_tensor *x)
 {
 	struct lh_factorization spec;
-	struct lh_node *node;
+	struct lh_graph_node *node;
 
 	if (!x)
 		return NULL;

@@ -9,18 +9,6 @@
 
 /* ---- the specification ---------------------------------------------------------------------- */
 
-/* CUDA is known everywhere, and built in where it can be. */
-static int check_cuda(const struct lh_alone_job *job, struct lh_error *err)
-{
-	const char *name = json_string_value(json_object_get(job->train, "device"));
-
-	if (!name || strcmp(name, "cuda") != 0 || lh_device_find(name))
-		return 0;
-	return lh_fail(err, LH_EENV, 0,
-		       "device cuda: this build has no CUDA; install the CUDA toolkit with cuDNN, "
-		       "and configure and build anew");
-}
-
 static int join_faults(const struct lh_diag *diag, struct lh_error *err)
 {
 	char text[LH_ERROR_MESSAGE_MAX] = "";
@@ -37,10 +25,8 @@ int lh_alone_spec_read(const struct lh_alone_job *job, struct lh_learn_spec *ret
 {
 	const struct lh_learn_reading reading = {.prefix = "", .devices = lh_devices};
 	struct lh_diag diag = {0};
-	int rc = check_cuda(job, err);
+	int rc = 0;
 
-	if (rc)
-		return rc;
 	lh_learn_spec_read(job->model, job->train, &reading, ret_spec, &diag);
 	if (diag.n_messages)
 		rc = join_faults(&diag, err);

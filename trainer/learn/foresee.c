@@ -14,7 +14,7 @@ int lh_learner_foresee(const struct lh_learn_spec *spec, uint32_t micro_batch,
 {
 	struct lh_graph *graph = NULL;
 	struct lh_device *device;
-	struct lh_model model;
+	struct lh_built_model model;
 	int rc = spec->device->open(&spec->device_options, &device, err);
 
 	if (rc)

@@ -67,7 +67,7 @@ static int open_loader(struct lh_learner *l, struct lh_error *err)
 static int open_data(struct lh_learner *l, struct lh_error *err)
 {
 	const struct lh_loader_spec in_order = {.in_order = true};
-	struct lh_data_spec spec = l->spec.data;
+	struct lh_data_request spec = l->spec.data;
 	int rc;
 
 	spec.seed = l->place.seed;
@@ -138,6 +138,10 @@ int lh_learner_open(const struct lh_learn_spec *spec, const struct lh_learner_pl
 	l->spec.data.path = spec->data.path ? l->spec.data_path : NULL;
 	l->spec.data.vocab_path = spec->data.vocab_path ? l->spec.vocabulary_path : NULL;
 	l->place = *place;
+	if (spec->device_options.compute == LH_F16)
+		lh_loss_scale_init(&l->loss_scale);
+	else
+		lh_loss_scale_init_none(&l->loss_scale);
 	rc = spec->schedule.total_steps ? lh_schedule_check(&spec->schedule, err) : 0;
 	if (rc == 0 && (rc = spec->device->open(&spec->device_options, &l->device, err)) == 0 &&
 	    (rc = open_data(l, err)) == 0 && (rc = build_graph(l, err)) == 0 &&
@@ -242,7 +246,7 @@ int lh_learner_accumulate(struct lh_learner *l, struct lh_error *err)
 	    (rc = lh_learner_write_inputs(l, err)) || (rc = end_phase(l, LH_PHASE_LOAD, err)) ||
 	    (rc = lh_graph_forward(l->graph, &pass, err)) ||
 	    (rc = end_phase(l, LH_PHASE_FORWARD, err)) ||
-	    (rc = lh_graph_backward(l->graph, &pass, 1, err)) ||
+	    (rc = lh_graph_backward(l->graph, &pass, l->loss_scale.scale, err)) ||
 	    (rc = lh_loss_read(l->graph, l->model.loss, &loss, err)) ||
 	    (rc = end_phase(l, LH_PHASE_BACKWARD, err)))
 		return rc;
@@ -269,23 +273,25 @@ static int clear_gradients(struct lh_learner *l, struct lh_error *err)
 int lh_learner_take_gradients(struct lh_learner *l, float *ret_gradients, struct lh_error *err)
 {
 	int64_t n = lh_graph_n_parameters(l->graph);
-	float divisor = (float)(l->n_accumulated ? l->n_accumulated : 1);
+	float divisor = (float)((l->n_accumulated ? l->n_accumulated : 1) * l->loss_scale.scale);
 	int rc = l->device->ops->read(l->device, lh_graph_gradients(l->graph), l->device->master,
 				      ret_gradients, n, err);
 
-	for (int64_t i = 0; rc == 0 && divisor > 1 && i < n; i++)
+	for (int64_t i = 0; rc == 0 && divisor != 1 && i < n; i++)
 		ret_gradients[i] /= divisor;
 	return rc ? rc : clear_gradients(l, err);
 }
 
-/* Steps with gradients on the device; what is not finite is no step, and a failure in fp32. */
+/* Steps with gradients on the device. What is not finite is no step: in fp16 the loss is scaled by
+ * less from then on, else it is a failure. */
 static int step(struct lh_learner *l, const void *gradients, double divisor, struct lh_error *err)
 {
 	uint64_t before = lh_optimizer_steps(l->optimizer);
 	int rc = lh_optimizer_step_with(l->optimizer, gradients, lh_learner_lr(l), divisor,
 					&l->grad_norm, err);
 
-	if (rc == 0 && lh_optimizer_steps(l->optimizer) == before)
+	if (rc == 0 &&
+	    !lh_loss_scale_update(&l->loss_scale, lh_optimizer_steps(l->optimizer) != before))
 		return lh_fail(err, LH_ERUN, 0,
 			       "step %" PRIu64
 			       ": the gradient is not finite; expected training to converge: try a "
@@ -299,6 +305,7 @@ int lh_learner_step_with(struct lh_learner *l, const float *gradients, struct lh
 	int rc = l->device->ops->write(l->device, l->step_gradients, l->device->master, gradients,
 				       lh_graph_n_parameters(l->graph), err);
 
+	/* the scale was taken out with the gradients */
 	return rc ? rc : step(l, l->step_gradients, 1, err);
 }
 
@@ -307,7 +314,8 @@ int lh_learner_step(struct lh_learner *l, struct lh_error *err)
 	int rc;
 
 	begin_phase(l);
-	if ((rc = step(l, lh_graph_gradients(l->graph), l->n_accumulated, err)) ||
+	if ((rc = step(l, lh_graph_gradients(l->graph), l->n_accumulated * l->loss_scale.scale,
+		       err)) ||
 	    (rc = clear_gradients(l, err)))
 		return rc;
 	return end_phase(l, LH_PHASE_UPDATE, err);

@@ -8,6 +8,7 @@
 #include "trainer/layers/layers.h"
 #include "trainer/learn/learner.h"
 #include "trainer/learn/quality.h"
+#include "trainer/optim/loss_scale.h"
 
 /* The fields of a batch, on the host, and the inputs that they go to. */
 struct lh_learner_batch {
@@ -23,7 +24,7 @@ struct lh_learner {
 	struct lh_learner_place place;
 	struct lh_device *device;
 	struct lh_graph *graph;
-	struct lh_model model;
+	struct lh_built_model model;
 	struct lh_optimizer *optimizer;
 	struct lh_dataset *data, *test_data; /* test_data: NULL where it does not evaluate */
 	struct lh_shards *shards;
@@ -31,6 +32,7 @@ struct lh_learner {
 	struct lh_learner_batch batch;
 	void *step_gradients; /* on the device: what step_with was given */
 	uint32_t n_accumulated;
+	struct lh_loss_scale loss_scale;
 	uint64_t n_batches; /* since the begin: the steps of dropout */
 	double grad_norm;
 	double loss_sum, n_counted, n_right; /* since the last score */

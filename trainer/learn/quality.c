@@ -116,7 +116,7 @@ static bool is_of_bytes(const struct lh_learn_spec *spec)
 	       strncmp(spec->data.kind, "synthetic-", strlen("synthetic-")) != 0;
 }
 
-int lh_quality_new(const struct lh_learn_spec *spec, const struct lh_model *model,
+int lh_quality_new(const struct lh_learn_spec *spec, const struct lh_built_model *model,
 		   struct lh_quality **ret_quality, struct lh_error *err)
 {
 	bool is_text = is_of_bytes(spec), is_speech = model->task == LH_TASK_SPEECH;
@@ -160,7 +160,7 @@ void lh_quality_clear(struct lh_quality *q)
 		q->n_bytes = q->n_words = q->n_words_right = 0;
 }
 
-int lh_quality_add(struct lh_quality *q, struct lh_graph *graph, const struct lh_model *model,
+int lh_quality_add(struct lh_quality *q, struct lh_graph *graph, const struct lh_built_model *model,
 		   const int32_t *targets, uint32_t n, struct lh_error *err)
 {
 	if (!q)

@@ -20,7 +20,7 @@ struct lh_quality_values {
 
 /* For the samples of a graph whose model is built and finished. *ret_quality is NULL where the task
  * has no measure of its own; else the caller's. LH_EINPUT (the vocabulary), LH_ESYS. */
-int lh_quality_new(const struct lh_learn_spec *spec, const struct lh_model *model,
+int lh_quality_new(const struct lh_learn_spec *spec, const struct lh_built_model *model,
 		   struct lh_quality **ret_quality, struct lh_error *err);
 void lh_quality_free(struct lh_quality *quality); /* NULL is fine */
 
@@ -29,8 +29,9 @@ void lh_quality_clear(struct lh_quality *quality);
 
 /* After a forward pass: its first n samples count. targets: the batch's, on the host. NULL is
  * fine. */
-int lh_quality_add(struct lh_quality *quality, struct lh_graph *graph, const struct lh_model *model,
-		   const int32_t *targets, uint32_t n, struct lh_error *err);
+int lh_quality_add(struct lh_quality *quality, struct lh_graph *graph,
+		   const struct lh_built_model *model, const int32_t *targets, uint32_t n,
+		   struct lh_error *err);
 
 void lh_quality_take(const struct lh_quality *quality, struct lh_quality_values *ret_values);
 

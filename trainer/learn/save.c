@@ -28,9 +28,11 @@ static int save(const struct lh_learner *l, const struct lh_optimizer *optimizer
 		struct lh_error *err)
 {
 	json_t *settings = settings_to_json(l);
-	json_t *progress = json_pack("{s:I, s:I, s:I}", "steps", (json_int_t)lh_learner_steps(l),
-				     "position", (json_int_t)lh_loader_position(l->loader),
-				     "batches", (json_int_t)l->n_batches);
+	json_t *progress =
+		json_pack("{s:I, s:I, s:I, s:f, s:I}", "steps", (json_int_t)lh_learner_steps(l),
+			  "position", (json_int_t)lh_loader_position(l->loader), "batches",
+			  (json_int_t)l->n_batches, "loss_scale", l->loss_scale.scale, "good_steps",
+			  (json_int_t)l->loss_scale.good_steps);
 	int rc = settings && progress
 			 ? lh_checkpoint_write(path, l->graph, optimizer, settings, progress, err)
 			 : lh_fail(err, LH_ESYS, ENOMEM, "checkpoint");
@@ -67,6 +69,8 @@ int lh_learner_load(struct lh_learner *l, const char *path, struct lh_error *err
 		lh_optimizer_set_steps(l->optimizer, number_of(progress, "steps"));
 		lh_loader_seek(l->loader, number_of(progress, "position"));
 		l->n_batches = number_of(progress, "batches");
+		l->loss_scale.scale = json_number_value(json_object_get(progress, "loss_scale"));
+		l->loss_scale.good_steps = (uint32_t)number_of(progress, "good_steps");
 		l->n_accumulated = 0;
 		rc = lh_graph_zero_gradients(l->graph, err);
 	}

@@ -403,7 +403,7 @@ int lh_learn_count_parameters(const struct lh_model_config *config, int64_t *ret
 	const struct lh_device_options options = {.compute = LH_F32};
 	struct lh_graph *graph = NULL;
 	struct lh_device *device;
-	struct lh_model model;
+	struct lh_built_model model;
 	int rc = lh_device_reference32.open(&options, &device, err);
 
 	if (rc)
@@ -437,7 +437,7 @@ static uint32_t size_of(const struct lh_model_config *model, const char *name)
 	return (uint32_t)lh_model_size(model, name);
 }
 
-void lh_learn_request(const struct lh_model_config *model, struct lh_data_spec *data)
+void lh_learn_request(const struct lh_model_config *model, struct lh_data_request *data)
 {
 	switch (model->preset->family->task) {
 	case LH_TASK_IMAGES:

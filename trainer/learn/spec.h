@@ -23,7 +23,7 @@ enum { LH_LEARN_PATH_MAX = 4096 };
 
 struct lh_learn_spec {
 	struct lh_model_config model;
-	struct lh_data_spec data; /* of the training part; its strings are the two below */
+	struct lh_data_request data; /* of the training part; its strings are the two below */
 	char data_path[LH_LEARN_PATH_MAX];
 	char vocabulary_path[LH_LEARN_PATH_MAX];
 	uint64_t n_test_samples; /* no more than these of the test part; 0: all */
@@ -53,6 +53,6 @@ int lh_learn_count_parameters(const struct lh_model_config *model, int64_t *ret_
 bool lh_learn_takes(enum lh_task task, const char *kind);
 
 /* What the model asks of data: fills the sizes of spec->data. */
-void lh_learn_request(const struct lh_model_config *model, struct lh_data_spec *data);
+void lh_learn_request(const struct lh_model_config *model, struct lh_data_request *data);
 
 #endif

@@ -79,7 +79,7 @@ static struct lh_tensor *build_stem(struct lh_graph *graph, const struct lh_mode
 }
 
 static void build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		  struct lh_model *ret_model)
+		  struct lh_built_model *ret_model)
 {
 	int64_t width = lh_model_size(config, "width"), n_all = 0, n_before = 0;
 	double scale = lh_model_setting(config, "layer_scale");

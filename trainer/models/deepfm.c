@@ -61,7 +61,7 @@ static struct lh_tensor *build_perceptron(struct lh_graph *graph,
 }
 
 static void build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		  struct lh_model *ret_model)
+		  struct lh_built_model *ret_model)
 {
 	struct looked_up all = look_up(graph, config, batch);
 	struct lh_tensor *pairs = lh_factorization(graph, all.vectors);

@@ -21,7 +21,7 @@ static const struct lh_model_setting settings[] = {
 };
 
 static void build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		  struct lh_model *ret_model)
+		  struct lh_built_model *ret_model)
 {
 	const int64_t layers = lh_model_size(config, "layers");
 	const struct lh_transformer t = {.width = lh_model_size(config, "width"),

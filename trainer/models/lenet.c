@@ -38,7 +38,7 @@ static struct lh_tensor *convolve(struct lh_graph *graph, const char *name, stru
 }
 
 static void build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		  struct lh_model *ret_model)
+		  struct lh_built_model *ret_model)
 {
 	int64_t image = lh_model_size(config, "image");
 	struct lh_tensor *x = lh_model_images(graph, config, batch);

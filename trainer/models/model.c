@@ -118,9 +118,9 @@ int64_t lh_model_size(const struct lh_model_config *config, const char *name)
 }
 
 void lh_model_build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		    struct lh_model *ret_model)
+		    struct lh_built_model *ret_model)
 {
-	*ret_model = (struct lh_model){.task = config->preset->family->task};
+	*ret_model = (struct lh_built_model){.task = config->preset->family->task};
 	config->preset->family->build(graph, config, batch, ret_model);
 }
 
@@ -128,7 +128,7 @@ int lh_model_count_parameters(struct lh_device *device, const struct lh_model_co
 			      int64_t *ret_n, struct lh_error *err)
 {
 	struct lh_graph *graph;
-	struct lh_model model;
+	struct lh_built_model model;
 	int rc = lh_graph_new(device, &graph, err);
 
 	if (rc)
@@ -158,7 +158,7 @@ struct lh_tensor *lh_model_images(struct lh_graph *graph, const struct lh_model_
 }
 
 void lh_model_classify(struct lh_graph *graph, int64_t batch, struct lh_tensor *logits,
-		       struct lh_model *ret_model)
+		       struct lh_built_model *ret_model)
 {
 	struct lh_tensor *labels = lh_graph_input(graph, "labels", LH_I32, 1, &batch);
 

@@ -43,14 +43,14 @@ struct lh_model_setting {
 };
 
 struct lh_model_config;
-struct lh_model;
+struct lh_built_model;
 
 struct lh_model_family {
 	const char *name;
 	enum lh_task task;
 	const struct lh_model_setting *settings; /* the last has no name */
 	void (*build)(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		      struct lh_model *ret_model);
+		      struct lh_built_model *ret_model);
 };
 
 struct lh_model_value {
@@ -91,7 +91,7 @@ int lh_model_config_set(struct lh_model_config *config, const char *text, struct
 double lh_model_setting(const struct lh_model_config *config, const char *name);
 int64_t lh_model_size(const struct lh_model_config *config, const char *name); /* an integer's */
 
-struct lh_model {
+struct lh_built_model {
 	enum lh_task task;
 	struct lh_tensor *logits; /* to be read only after lh_graph_keep */
 	struct lh_tensor *loss;	  /* for lh_graph_finish and lh_loss_read */
@@ -100,7 +100,7 @@ struct lh_model {
 /* Adds config's inputs and layers to an empty graph, for batches of `batch` samples. Settings that
  * do not fit each other are mistakes that lh_graph_finish tells. */
 void lh_model_build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		    struct lh_model *ret_model);
+		    struct lh_built_model *ret_model);
 
 /* How many parameters config has, counted without memory for them. LH_EINPUT where settings do not
  * fit each other; LH_ESYS. */

@@ -42,7 +42,7 @@ struct lh_init lh_init_fan_in(int64_t fan_in);
 struct lh_tensor *lh_model_images(struct lh_graph *graph, const struct lh_model_config *config,
 				  int64_t batch);
 void lh_model_classify(struct lh_graph *graph, int64_t batch, struct lh_tensor *logits,
-		       struct lh_model *ret_model);
+		       struct lh_built_model *ret_model);
 
 /* A linear layer from all that x has for a sample to `classes` logits, weights and bias by
  * lh_init_fan_in. */

@@ -104,7 +104,7 @@ static struct lh_tensor *build_stem(struct lh_graph *graph, const struct lh_mode
 }
 
 static void build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		  struct lh_model *ret_model)
+		  struct lh_built_model *ret_model)
 {
 	static const char *const stages[STAGES] = {"stage1", "stage2", "stage3", "stage4"};
 	struct blocks blocks = {.is_bottleneck = lh_model_size(config, "bottleneck") != 0,

@@ -68,7 +68,7 @@ static struct lh_tensor *build_head(struct lh_graph *graph, const struct lh_tran
 }
 
 static void build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		  struct lh_model *ret_model)
+		  struct lh_built_model *ret_model)
 {
 	const struct lh_transformer t = {.width = lh_model_size(config, "width"),
 					 .heads = lh_model_size(config, "heads"),

@@ -76,7 +76,7 @@ static struct lh_tensor *encode(struct lh_graph *graph, const struct lh_transfor
 }
 
 static void build(struct lh_graph *graph, const struct lh_model_config *config, int64_t batch,
-		  struct lh_model *ret_model)
+		  struct lh_built_model *ret_model)
 {
 	const int64_t width = lh_model_size(config, "width");
 	const struct lh_transformer t = {.width = width,

@@ -45,7 +45,7 @@ int lh_graph_new(struct lh_device *device, struct lh_graph **ret_graph, struct l
 	return 0;
 }
 
-static void free_node(struct lh_graph *graph, struct lh_node *node)
+static void free_node(struct lh_graph *graph, struct lh_graph_node *node)
 {
 	const struct lh_kernel *kernel = graph->device->ops->kernel(node->layer);
 
@@ -241,10 +241,10 @@ struct lh_tensor *lh_graph_constant(struct lh_graph *graph, const char *name, ui
 	return tensor;
 }
 
-struct lh_node *lh_node_new(struct lh_graph *graph, enum lh_layer layer, const char *name,
-			    const void *spec, size_t spec_size)
+struct lh_graph_node *lh_node_new(struct lh_graph *graph, enum lh_layer layer, const char *name,
+				  const void *spec, size_t spec_size)
 {
-	struct lh_node *node;
+	struct lh_graph_node *node;
 	void *copy;
 
 	if (graph->mistake.code)
@@ -270,7 +270,7 @@ struct lh_node *lh_node_new(struct lh_graph *graph, enum lh_layer layer, const c
 	return node;
 }
 
-void lh_node_add_input(struct lh_graph *graph, struct lh_node *node, struct lh_tensor *x)
+void lh_node_add_input(struct lh_graph *graph, struct lh_graph_node *node, struct lh_tensor *x)
 {
 	if (!node)
 		return;
@@ -281,7 +281,7 @@ void lh_node_add_input(struct lh_graph *graph, struct lh_node *node, struct lh_t
 	node->in[node->n_in++] = x;
 }
 
-void lh_node_share_parameter(struct lh_graph *graph, struct lh_node *node,
+void lh_node_share_parameter(struct lh_graph *graph, struct lh_graph_node *node,
 			     struct lh_tensor *parameter)
 {
 	if (!node || !parameter)
@@ -293,9 +293,9 @@ void lh_node_share_parameter(struct lh_graph *graph, struct lh_node *node,
 	node->parameter[node->n_parameters++] = parameter;
 }
 
-static struct lh_tensor *add_kept(struct lh_graph *graph, struct lh_node *node, enum lh_role role,
-				  const char *name, uint32_t n_dims, const int64_t *dims,
-				  struct lh_init init)
+static struct lh_tensor *add_kept(struct lh_graph *graph, struct lh_graph_node *node,
+				  enum lh_role role, const char *name, uint32_t n_dims,
+				  const int64_t *dims, struct lh_init init)
 {
 	struct lh_tensor *tensor;
 	char whole[LH_TENSOR_NAME_MAX];
@@ -311,7 +311,7 @@ static struct lh_tensor *add_kept(struct lh_graph *graph, struct lh_node *node, 
 	return set_name(graph, tensor, *node->name ? whole : name);
 }
 
-struct lh_tensor *lh_node_add_parameter(struct lh_graph *graph, struct lh_node *node,
+struct lh_tensor *lh_node_add_parameter(struct lh_graph *graph, struct lh_graph_node *node,
 					const char *name, uint32_t n_dims, const int64_t *dims,
 					struct lh_init init, bool has_decay)
 {
@@ -326,8 +326,8 @@ struct lh_tensor *lh_node_add_parameter(struct lh_graph *graph, struct lh_node *
 	return tensor;
 }
 
-struct lh_tensor *lh_node_add_state(struct lh_graph *graph, struct lh_node *node, const char *name,
-				    int64_t n, struct lh_init init)
+struct lh_tensor *lh_node_add_state(struct lh_graph *graph, struct lh_graph_node *node,
+				    const char *name, int64_t n, struct lh_init init)
 {
 	struct lh_tensor *tensor = add_kept(graph, node, LH_STATE, name, 1, &n, init);
 
@@ -338,7 +338,7 @@ struct lh_tensor *lh_node_add_state(struct lh_graph *graph, struct lh_node *node
 	return tensor;
 }
 
-void lh_node_add_saved(struct lh_graph *graph, struct lh_node *node, int64_t n)
+void lh_node_add_saved(struct lh_graph *graph, struct lh_graph_node *node, int64_t n)
 {
 	struct lh_tensor *tensor;
 
@@ -351,8 +351,8 @@ void lh_node_add_saved(struct lh_graph *graph, struct lh_node *node, int64_t n)
 	node->saved[node->n_saved++] = tensor;
 }
 
-struct lh_tensor *lh_node_set_output(struct lh_graph *graph, struct lh_node *node, uint32_t n_dims,
-				     const int64_t *dims)
+struct lh_tensor *lh_node_set_output(struct lh_graph *graph, struct lh_graph_node *node,
+				     uint32_t n_dims, const int64_t *dims)
 {
 	struct lh_tensor *out;
 	bool is_loss;
@@ -435,7 +435,7 @@ struct lh_tensor *const *lh_graph_tensors(const struct lh_graph *graph, uint32_t
 	return graph->tensors;
 }
 
-struct lh_node *const *lh_graph_nodes(const struct lh_graph *graph, uint32_t *ret_n)
+struct lh_graph_node *const *lh_graph_nodes(const struct lh_graph *graph, uint32_t *ret_n)
 {
 	*ret_n = graph->n_nodes;
 	return graph->nodes;

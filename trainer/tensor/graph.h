@@ -107,7 +107,7 @@ int64_t lh_graph_n_state(const struct lh_graph *graph);
 /* All tensors in order of creation; *ret_n of them; owned by the graph. */
 struct lh_tensor *const *lh_graph_tensors(const struct lh_graph *graph, uint32_t *ret_n);
 
-struct lh_node *const *lh_graph_nodes(const struct lh_graph *graph, uint32_t *ret_n);
+struct lh_graph_node *const *lh_graph_nodes(const struct lh_graph *graph, uint32_t *ret_n);
 
 /* The input, parameter or state of that name, or NULL. */
 struct lh_tensor *lh_graph_find(const struct lh_graph *graph, const char *name);
@@ -127,26 +127,26 @@ bool lh_graph_has_failed(const struct lh_graph *graph);
 
 /* A node of kind with a copy of spec (spec_size bytes), to which the functions below add;
  * name is its layer's, within the scopes. NULL after a mistake. */
-struct lh_node *lh_node_new(struct lh_graph *graph, enum lh_layer layer, const char *name,
-			    const void *spec, size_t spec_size);
+struct lh_graph_node *lh_node_new(struct lh_graph *graph, enum lh_layer layer, const char *name,
+				  const void *spec, size_t spec_size);
 
-void lh_node_add_input(struct lh_graph *graph, struct lh_node *node, struct lh_tensor *x);
+void lh_node_add_input(struct lh_graph *graph, struct lh_graph_node *node, struct lh_tensor *x);
 
 /* A new parameter called <node>.<name>, or an old one to be shared. */
-struct lh_tensor *lh_node_add_parameter(struct lh_graph *graph, struct lh_node *node,
+struct lh_tensor *lh_node_add_parameter(struct lh_graph *graph, struct lh_graph_node *node,
 					const char *name, uint32_t n_dims, const int64_t *dims,
 					struct lh_init init, bool has_decay);
-void lh_node_share_parameter(struct lh_graph *graph, struct lh_node *node,
+void lh_node_share_parameter(struct lh_graph *graph, struct lh_graph_node *node,
 			     struct lh_tensor *parameter);
 
-struct lh_tensor *lh_node_add_state(struct lh_graph *graph, struct lh_node *node, const char *name,
-				    int64_t n, struct lh_init init);
+struct lh_tensor *lh_node_add_state(struct lh_graph *graph, struct lh_graph_node *node,
+				    const char *name, int64_t n, struct lh_init init);
 
 /* n floats of the master type (LH_F32 or LH_F64) that the forward keeps for the backward. */
-void lh_node_add_saved(struct lh_graph *graph, struct lh_node *node, int64_t n);
+void lh_node_add_saved(struct lh_graph *graph, struct lh_graph_node *node, int64_t n);
 
 /* The node's output; the node is complete then. */
-struct lh_tensor *lh_node_set_output(struct lh_graph *graph, struct lh_node *node, uint32_t n_dims,
-				     const int64_t *dims);
+struct lh_tensor *lh_node_set_output(struct lh_graph *graph, struct lh_graph_node *node,
+				     uint32_t n_dims, const int64_t *dims);
 
 #endif

@@ -9,7 +9,7 @@ enum { LH_SCOPES_MAX = 8, LH_MEMORY_ALIGN = 64 };
 
 struct lh_graph {
 	struct lh_device *device;
-	struct lh_node **nodes;
+	struct lh_graph_node **nodes;
 	uint32_t n_nodes, nodes_size;
 	struct lh_tensor **tensors;
 	uint32_t n_tensors, tensors_size;

@@ -105,7 +105,7 @@ static void point_tensors(struct lh_graph *graph, const size_t *input_at,
 static int prepare_nodes(struct lh_graph *graph, struct lh_error *err)
 {
 	for (uint32_t i = 0; i < graph->n_nodes; i++) {
-		struct lh_node *node = graph->nodes[i];
+		struct lh_graph_node *node = graph->nodes[i];
 		const struct lh_kernel *kernel = graph->device->ops->kernel(node->layer);
 		int rc = kernel->prepare ? kernel->prepare(graph->device, node, err) : 0;
 
@@ -333,7 +333,7 @@ int lh_graph_forward(struct lh_graph *graph, const struct lh_pass *pass, struct 
 	lh_device_phase(graph->device, "forward");
 	rc = refresh_casts(graph, err);
 	for (uint32_t i = 0; rc == 0 && i < graph->n_nodes; i++) {
-		const struct lh_node *node = graph->nodes[i];
+		const struct lh_graph_node *node = graph->nodes[i];
 
 		rc = graph->device->ops->kernel(node->layer)
 			     ->forward(graph->device, node, pass, err);
@@ -358,7 +358,7 @@ int lh_graph_backward(struct lh_graph *graph, const struct lh_pass *pass, double
 		graph->device, loss->grad, loss->dtype,
 		loss->dtype == LH_F64 ? (const void *)&loss_scale : (const void *)&scale, 1, err);
 	for (uint32_t i = graph->n_nodes; rc == 0 && i-- > 0;) {
-		const struct lh_node *node = graph->nodes[i];
+		const struct lh_graph_node *node = graph->nodes[i];
 
 		if (!node->out->grad)
 			continue;

@@ -79,7 +79,7 @@ static void find_last_uses(struct planner *p)
 	bool has_backward = p->graph->loss != NULL;
 
 	for (int32_t i = 0; i < p->n_nodes; i++) {
-		struct lh_node *node = p->graph->nodes[i];
+		struct lh_graph_node *node = p->graph->nodes[i];
 		const struct lh_layer_kind *kind = lh_layer_kind(node->layer, node->spec);
 		int32_t back = backward_time(p, i);
 
@@ -100,7 +100,7 @@ static void find_last_uses(struct planner *p)
 }
 
 /* Whether node's output may overwrite its first input. */
-static bool overwrites_input(const struct planner *p, const struct lh_node *node)
+static bool overwrites_input(const struct planner *p, const struct lh_graph_node *node)
 {
 	struct lh_tensor *in = node->n_in ? lh_tensor_root(node->in[0]) : NULL;
 
@@ -112,7 +112,7 @@ static bool overwrites_input(const struct planner *p, const struct lh_node *node
 static void plan_data(struct planner *p)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
-		struct lh_node *node = p->graph->nodes[i];
+		struct lh_graph_node *node = p->graph->nodes[i];
 		struct lh_tensor *out = node->out;
 
 		if (overwrites_input(p, node)) {
@@ -137,7 +137,7 @@ static void plan_data(struct planner *p)
 static int32_t next_write(const struct planner *p, uint32_t tensor, int32_t before)
 {
 	for (int32_t i = before - 1; i >= 0; i--) {
-		const struct lh_node *node = p->graph->nodes[i];
+		const struct lh_graph_node *node = p->graph->nodes[i];
 
 		for (uint32_t j = 0; j < node->n_in; j++)
 			if (lh_tensor_root(node->in[j])->id == tensor && node->out->wants_grad)
@@ -152,7 +152,7 @@ static int32_t next_write(const struct planner *p, uint32_t tensor, int32_t befo
  * after the other's last use; but where the node changes what it shares, none but what joins
  * now.
  */
-static bool shares_gradient(const struct planner *p, const struct lh_node *node,
+static bool shares_gradient(const struct planner *p, const struct lh_graph_node *node,
 			    const struct lh_tensor *tensor)
 {
 	const struct lh_layer_kind *kind = lh_layer_kind(node->layer, node->spec);
@@ -192,7 +192,7 @@ static void join(struct planner *p, int32_t block, const struct lh_tensor *tenso
 		p->blocks[block].death = death;
 }
 
-static void plan_node_gradients(struct planner *p, struct lh_node *node)
+static void plan_node_gradients(struct planner *p, struct lh_graph_node *node)
 {
 	int32_t now = backward_time(p, (int32_t)node->position);
 

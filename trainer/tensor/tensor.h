@@ -42,7 +42,7 @@ struct lh_init {
 	int64_t zero_row;   /* 1 + the row (of the first dimension) that is zero; 0: none */
 };
 
-struct lh_node;
+struct lh_graph_node;
 
 struct lh_tensor {
 	char name[LH_TENSOR_NAME_MAX]; /* unique among inputs, parameters and state; else the node's

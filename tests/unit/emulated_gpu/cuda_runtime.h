@@ -5,8 +5,8 @@
  * and shuffles. Shared memory is static memory. A barrier that not all threads of the block (or of
  * the warp) reach ends the test, and so does a shuffle of less than a whole warp.
  *
- * Not emulated: the memory model. Threads run one at a time, in ascending or descending order
- * (lh_emulated_is_descending), so results that differ between the two tell of a missing barrier.
+ * Not emulated: the memory model. Threads run one at a time, in one of the orders of enum
+ * lh_emulated_order, so results that differ between orders tell of a missing barrier.
  */
 #ifndef LH_TESTS_CUDA_RUNTIME_H
 #define LH_TESTS_CUDA_RUNTIME_H
@@ -34,13 +34,13 @@ struct dim3 {
 };
 
 extern dim3 gridDim, blockDim, blockIdx, threadIdx;
-extern "C" bool lh_emulated_is_descending;
 
 /* Runs thread for every thread of the grid. */
 void lh_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread);
 
 /* Waits for the whole block, or warp. */
 void __syncthreads();
+void __syncwarp();
 
 /* Gives a value to the warp and takes that of another lane. */
 uint64_t lh_emulated_exchange(uint64_t mine, unsigned int lane);

@@ -81,7 +81,7 @@ void lh_cuda_convolution_free(struct lh_cuda_convolution *convolution)
 /* A node of the reference device over floats; those that are not wanted are zero. */
 struct reference {
 	struct lh_tensor x, w, y;
-	struct lh_node node;
+	struct lh_graph_node node;
 };
 
 static struct reference *reference_new(struct lh_cuda *cuda, struct lh_cuda_convolution *c,

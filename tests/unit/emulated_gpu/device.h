@@ -6,11 +6,9 @@
 #ifndef LH_TESTS_EMULATED_GPU_H
 #define LH_TESTS_EMULATED_GPU_H
 
+#include "cuda_runtime_api.h" /* the stand-in, with enum lh_emulated_order */
 #include "trainer/device/device.h"
 
 extern const struct lh_device_ops lh_device_emulated_gpu;
-
-/* The order in which the threads of a block run between barriers. */
-extern bool lh_emulated_is_descending;
 
 #endif

@@ -15,7 +15,7 @@
 #include <vector>
 
 dim3 gridDim, blockDim, blockIdx, threadIdx;
-bool lh_emulated_is_descending;
+enum lh_emulated_order lh_emulated_order;
 
 namespace
 {
@@ -134,24 +134,36 @@ void prepare_block(unsigned int n)
 	}
 }
 
-/* Runs every fiber that can run once; returns how many there were. */
-unsigned int run_round(unsigned int n, unsigned int *n_done)
+/* Runs a fiber until it waits, if it can run; returns whether it could. */
+bool run_one(unsigned int thread, unsigned int *n_done)
 {
-	unsigned int n_run = 0;
+	engine.running = thread;
+	struct fiber &fiber = me();
 
-	for (unsigned int i = 0; i < n; i++) {
-		engine.running = lh_emulated_is_descending ? n - 1 - i : i;
-		struct fiber &fiber = me();
+	if (fiber.is_done || (fiber.waits_for && fiber.waits_for->generation == fiber.generation))
+		return false;
+	threadIdx = fiber.index;
+	go(engine.scheduler, fiber.place);
+	*n_done += fiber.is_done;
+	return true;
+}
 
-		if (fiber.is_done ||
-		    (fiber.waits_for && fiber.waits_for->generation == fiber.generation))
-			continue;
-		threadIdx = fiber.index;
-		go(engine.scheduler, fiber.place);
-		n_run++;
-		*n_done += fiber.is_done;
-	}
-	return n_run;
+/* Runs the warp's fibers; warp by warp: until all have come to a barrier of the block. */
+bool run_warp(unsigned int warp, unsigned int *n_done)
+{
+	bool has_run = false, runs_on;
+
+	do {
+		runs_on = false;
+		for (unsigned int lane = 0; lane < WARP; lane++) {
+			unsigned int at =
+				lh_emulated_order == LH_DESCENDING ? WARP - 1 - lane : lane;
+
+			runs_on = run_one(warp * WARP + at, n_done) || runs_on;
+		}
+		has_run = has_run || runs_on;
+	} while (runs_on && lh_emulated_order == LH_WARP_BY_WARP);
+	return has_run;
 }
 
 void run_block()
@@ -159,9 +171,17 @@ void run_block()
 	unsigned int n = blockDim.x * blockDim.y * blockDim.z, n_done = 0;
 
 	prepare_block(n);
-	while (n_done < n)
-		if (run_round(n, &n_done) == 0)
+	while (n_done < n) {
+		bool has_run = false;
+
+		for (unsigned int i = 0; i < n / WARP; i++) {
+			bool is_ascending = lh_emulated_order == LH_ASCENDING;
+
+			has_run = run_warp(is_ascending ? i : n / WARP - 1 - i, &n_done) || has_run;
+		}
+		if (!has_run)
 			die("a barrier that not all threads reach");
+	}
 }
 
 } // namespace
@@ -169,6 +189,11 @@ void run_block()
 void __syncthreads()
 {
 	wait_for(engine.block);
+}
+
+void __syncwarp()
+{
+	wait_for(engine.warps[engine.running / WARP]);
 }
 
 unsigned int lh_emulated_lane()

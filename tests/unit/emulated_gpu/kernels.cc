@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trainer/device/cuda/attention.cu"
+#include "trainer/device/cuda/attention_mma.cu"
 #include "trainer/device/cuda/depthwise.cu"
 #include "trainer/device/cuda/elementwise.cu"
 #include "trainer/device/cuda/embedding.cu"

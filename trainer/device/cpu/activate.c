@@ -151,7 +151,7 @@ static void slope_span(const void *work, struct lh_cpu_span span)
 	}
 }
 
-static struct activation find(const struct lh_node *node)
+static struct activation find(const struct lh_graph_node *node)
 {
 	const struct lh_activate *s = node->spec;
 
@@ -164,7 +164,7 @@ static struct activation find(const struct lh_node *node)
 				   node->adds[0]};
 }
 
-int lh_cpu_activate_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_activate_forward(struct lh_device *device, const struct lh_graph_node *node,
 			    const struct lh_pass *pass, struct lh_error *err)
 {
 	struct activation a = find(node);
@@ -175,7 +175,7 @@ int lh_cpu_activate_forward(struct lh_device *device, const struct lh_node *node
 	return 0;
 }
 
-int lh_cpu_activate_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_activate_backward(struct lh_device *device, const struct lh_graph_node *node,
 			     const struct lh_pass *pass, struct lh_error *err)
 {
 	struct activation a = find(node);

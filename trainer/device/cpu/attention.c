@@ -25,7 +25,7 @@ struct memory {
 };
 
 struct attention {
-	const struct lh_node *node;
+	const struct lh_graph_node *node;
 	const struct lh_attention *spec;
 	int64_t width;	    /* D */
 	int64_t scores_row; /* S, up to whole panels */
@@ -89,7 +89,7 @@ static struct memory lay_out(const struct attention *a, uint32_t thread)
 	return m;
 }
 
-static struct attention find(const struct lh_node *node)
+static struct attention find(const struct lh_graph_node *node)
 {
 	const struct lh_attention *s = node->spec;
 	struct attention a = {.node = node, .spec = s, .width = s->c / s->heads};
@@ -101,7 +101,7 @@ static struct attention find(const struct lh_node *node)
 	return a;
 }
 
-static struct attention find_in_pass(const struct lh_node *node, const struct lh_pass *pass)
+static struct attention find_in_pass(const struct lh_graph_node *node, const struct lh_pass *pass)
 {
 	struct attention a = find(node);
 
@@ -112,7 +112,8 @@ static struct attention find_in_pass(const struct lh_node *node, const struct lh
 	return a;
 }
 
-int lh_cpu_attention_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *err)
+int lh_cpu_attention_prepare(struct lh_device *device, struct lh_graph_node *node,
+			     struct lh_error *err)
 {
 	struct attention a = find(node);
 
@@ -129,7 +130,7 @@ static float *at(void *base, int64_t i)
 static struct head find_head(const struct attention *a, int64_t i)
 {
 	const struct lh_attention *s = a->spec;
-	const struct lh_node *node = a->node;
+	const struct lh_graph_node *node = a->node;
 	int64_t n = i / s->heads, head = i % s->heads, wide = s->is_packed ? 3 * s->c : s->c;
 	int64_t q = n * s->t * wide + head * a->width, k = n * s->s * wide + head * a->width;
 	int64_t second = k + (s->is_packed ? s->c : 0), third = k + (s->is_packed ? 2 * s->c : 0);
@@ -265,7 +266,7 @@ static void attend_heads(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_attention_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_attention_forward(struct lh_device *device, const struct lh_graph_node *node,
 			     const struct lh_pass *pass, struct lh_error *err)
 {
 	struct attention a = find_in_pass(node, pass);
@@ -373,7 +374,7 @@ static void attend_heads_backward(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_attention_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_attention_backward(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *pass, struct lh_error *err)
 {
 	struct attention a = find_in_pass(node, pass);

@@ -25,7 +25,7 @@ struct normalisation {
 	bool adds;
 };
 
-static struct normalisation find(const struct lh_node *node)
+static struct normalisation find(const struct lh_graph_node *node)
 {
 	const struct lh_batch_norm *s = node->spec;
 	struct normalisation b = {.spec = s,
@@ -43,7 +43,8 @@ static struct normalisation find(const struct lh_node *node)
 	return b;
 }
 
-int lh_cpu_batch_norm_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *err)
+int lh_cpu_batch_norm_prepare(struct lh_device *device, struct lh_graph_node *node,
+			      struct lh_error *err)
 {
 	const struct lh_batch_norm *s = node->spec;
 	struct lh_cpu_columns columns = lh_cpu_split_rows(s->rows, s->c);
@@ -134,7 +135,7 @@ static void move(float *running, float value, double momentum)
 }
 
 /* Saves mean and 1 / sqrt(var + eps), of the batch or of all that ran before. */
-static void save_moments(const struct normalisation *b, const struct lh_node *node,
+static void save_moments(const struct normalisation *b, const struct lh_graph_node *node,
 			 bool is_training)
 {
 	const struct lh_batch_norm *s = b->spec;
@@ -155,7 +156,7 @@ static void save_moments(const struct normalisation *b, const struct lh_node *no
 	}
 }
 
-static void find_factors(const struct normalisation *b, const struct lh_node *node)
+static void find_factors(const struct normalisation *b, const struct lh_graph_node *node)
 {
 	const float *w = node->parameter[0]->data, *shift = node->parameter[1]->data;
 	const float *mean = node->saved[0]->data, *scale = node->saved[1]->data;
@@ -202,7 +203,7 @@ static void normalise_blocks(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_batch_norm_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_batch_norm_forward(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *pass, struct lh_error *err)
 {
 	struct normalisation b = find(node);
@@ -257,7 +258,7 @@ static void sum_gradients(const void *work, struct lh_cpu_span span)
 }
 
 /* The parameters' gradients, and what each element's gradient needs. */
-static void join_gradients(const struct normalisation *b, const struct lh_node *node,
+static void join_gradients(const struct normalisation *b, const struct lh_graph_node *node,
 			   bool is_training)
 {
 	int64_t wide = b->columns.wide, c = b->columns.c;
@@ -316,7 +317,7 @@ static void spread_gradients(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_batch_norm_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_batch_norm_backward(struct lh_device *device, const struct lh_graph_node *node,
 			       const struct lh_pass *pass, struct lh_error *err)
 {
 	struct normalisation b = find(node);

@@ -81,18 +81,30 @@ static const dnnl_memory_desc_t *form_of(dnnl_primitive_desc_t description, dnnl
 	return dnnl_primitive_desc_query_md(description, what, 0);
 }
 
+/* Threads for a copy: few bytes are copied sooner by one. */
+static uint32_t copy_threads(const struct making *m, size_t bytes)
+{
+	const size_t bytes_min = 256 * 1024;
+
+	return bytes < bytes_min ? 1 : m->n_threads;
+}
+
 /* Makes the copy between the layer's weights and those in `form`, if they differ. */
 static int make_copy(struct making *m, const dnnl_memory_desc_t *form, bool is_gradient,
 		     struct lh_onednn *ret_copy, size_t *ret_bytes, struct lh_error *err)
 {
 	const dnnl_memory_desc_t *own = &m->forms->w;
+	uint32_t n_threads;
+	int rc = 0;
 
 	*ret_bytes = dnnl_memory_desc_get_size(form);
+	n_threads = copy_threads(m, *ret_bytes);
 	if (is_gradient)
-		return lh_onednn_init_copy(m->device, form, own, true, m->n_threads, ret_copy, err);
-	if (dnnl_memory_desc_equal(form, own))
-		return 0;
-	return lh_onednn_init_copy(m->device, own, form, false, m->n_threads, ret_copy, err);
+		rc = lh_onednn_init_copy(m->device, form, own, true, n_threads, ret_copy, err);
+	else if (!dnnl_memory_desc_equal(form, own))
+		rc = lh_onednn_init_copy(m->device, own, form, false, n_threads, ret_copy, err);
+	lh_onednn_use_threads(m->n_threads); /* for the primitives that are made next */
+	return rc;
 }
 
 static int make_forward(struct making *m, struct conv_plan *plan, struct lh_error *err)
@@ -203,14 +215,14 @@ static size_t max_of(size_t a, size_t b)
 }
 
 /* Bytes of dx where it is not written at its place, but added. */
-static size_t summand_bytes(const struct lh_node *node)
+static size_t summand_bytes(const struct lh_graph_node *node)
 {
 	return node->in[0]->wants_grad && node->adds[0]
 		       ? align((size_t)node->in[0]->n * sizeof(float))
 		       : 0;
 }
 
-static size_t workspace_bytes(const struct lh_node *node, const struct conv_plan *p)
+static size_t workspace_bytes(const struct lh_graph_node *node, const struct conv_plan *p)
 {
 	const struct lh_conv2d *s = node->spec;
 	size_t bytes = bytes_of(&p->forward, &p->copy_forward, p->forward_weights_bytes);
@@ -225,7 +237,8 @@ static size_t workspace_bytes(const struct lh_node *node, const struct conv_plan
 	return bytes;
 }
 
-int lh_cpu_conv2d_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *err)
+int lh_cpu_conv2d_prepare(struct lh_device *device, struct lh_graph_node *node,
+			  struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;
 	struct conv_plan *plan = calloc(1, sizeof(*plan));
@@ -258,7 +271,7 @@ int lh_cpu_conv2d_prepare(struct lh_device *device, struct lh_node *node, struct
 	return rc;
 }
 
-void lh_cpu_conv2d_done(struct lh_node *node)
+void lh_cpu_conv2d_done(struct lh_graph_node *node)
 {
 	struct conv_plan *plan = node->plan;
 
@@ -273,7 +286,7 @@ void lh_cpu_conv2d_done(struct lh_node *node)
 }
 
 /* The weights in the form that a primitive wants, at the beginning of the workspace if copied. */
-static int give_weights(struct lh_device *device, const struct lh_node *node,
+static int give_weights(struct lh_device *device, const struct lh_graph_node *node,
 			struct lh_onednn *copy, size_t weights_bytes, void **ret_weights,
 			struct lh_error *err)
 {
@@ -286,7 +299,7 @@ static int give_weights(struct lh_device *device, const struct lh_node *node,
 			     err);
 }
 
-int lh_cpu_conv2d_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_conv2d_forward(struct lh_device *device, const struct lh_graph_node *node,
 			  const struct lh_pass *pass, struct lh_error *err)
 {
 	struct conv_plan *p = node->plan;
@@ -319,7 +332,8 @@ static void add_span(const void *work, struct lh_cpu_span span)
 		to[i] += from[i];
 }
 
-static int backward_data(struct lh_device *device, const struct lh_node *node, struct lh_error *err)
+static int backward_data(struct lh_device *device, const struct lh_graph_node *node,
+			 struct lh_error *err)
 {
 	struct conv_plan *p = node->plan;
 	const struct lh_tensor *x = node->in[0];
@@ -340,7 +354,7 @@ static int backward_data(struct lh_device *device, const struct lh_node *node, s
 	return rc;
 }
 
-static int backward_weights(struct lh_device *device, const struct lh_node *node,
+static int backward_weights(struct lh_device *device, const struct lh_graph_node *node,
 			    struct lh_error *err)
 {
 	struct conv_plan *p = node->plan;
@@ -358,7 +372,7 @@ static int backward_weights(struct lh_device *device, const struct lh_node *node
 	return rc ? rc : lh_onednn_run(device, &p->copy_weights, copied, scratch, err);
 }
 
-int lh_cpu_conv2d_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_conv2d_backward(struct lh_device *device, const struct lh_graph_node *node,
 			   const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;

@@ -35,6 +35,9 @@ typedef void lh_cpu_body(const void *work, struct lh_cpu_span span);
 void lh_cpu_for(const struct lh_device *device, int64_t n, int64_t step, int64_t floats,
 		lh_cpu_body *body, const void *work);
 
+/* How many threads there will be where that many are wanted: OMP_THREAD_LIMIT may allow less. */
+uint32_t lh_cpu_threads(uint32_t wanted);
+
 /* Steps of loops over elements: spans share no cache line. */
 enum { LH_CPU_LINE_FLOATS = 16 };
 
@@ -99,14 +102,14 @@ void lh_cpu_multiply(const struct lh_cpu_product *product, struct lh_cpu_matrix 
 /* ---- layers ---------------------------------------------------------------------------------
  */
 
-#define LH_CPU_DECLARE(name)                                                     \
-	int lh_cpu_##name##_forward(struct lh_device *, const struct lh_node *,  \
-				    const struct lh_pass *, struct lh_error *);  \
-	int lh_cpu_##name##_backward(struct lh_device *, const struct lh_node *, \
+#define LH_CPU_DECLARE(name)                                                           \
+	int lh_cpu_##name##_forward(struct lh_device *, const struct lh_graph_node *,  \
+				    const struct lh_pass *, struct lh_error *);        \
+	int lh_cpu_##name##_backward(struct lh_device *, const struct lh_graph_node *, \
 				     const struct lh_pass *, struct lh_error *)
 #define LH_CPU_DECLARE_PREPARED(name) \
 	LH_CPU_DECLARE(name);         \
-	int lh_cpu_##name##_prepare(struct lh_device *, struct lh_node *, struct lh_error *)
+	int lh_cpu_##name##_prepare(struct lh_device *, struct lh_graph_node *, struct lh_error *)
 
 LH_CPU_DECLARE_PREPARED(conv2d);
 LH_CPU_DECLARE_PREPARED(linear);
@@ -126,8 +129,8 @@ LH_CPU_DECLARE(factorization);
 LH_CPU_DECLARE_PREPARED(cross_entropy);
 LH_CPU_DECLARE_PREPARED(binary_cross_entropy);
 
-void lh_cpu_conv2d_done(struct lh_node *node);
-void lh_cpu_linear_done(struct lh_node *node);
+void lh_cpu_conv2d_done(struct lh_graph_node *node);
+void lh_cpu_linear_done(struct lh_graph_node *node);
 
 /* The weights' gradient of a depthwise convolution (groups = channels = outputs), added. */
 void lh_cpu_add_depthwise(const struct lh_device *device, const struct lh_conv2d *spec,

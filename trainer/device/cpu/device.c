@@ -181,14 +181,12 @@ static int open_cpu(const struct lh_device_options *options, struct lh_device **
 			       "(x86-64-v3); the device reference needs none of them");
 	if (options->is_portable && (rc = limit_instructions(err)) != 0)
 		return rc;
+	n_threads = lh_cpu_threads(n_threads < THREADS_MAX ? n_threads : THREADS_MAX);
 	cpu = calloc(1, sizeof(*cpu));
 	if (!cpu)
 		return lh_fail(err, LH_ESYS, 0, "no memory for a device");
-	cpu->device =
-		(struct lh_device){.ops = &lh_device_cpu,
-				   .compute = LH_F32,
-				   .master = LH_F32,
-				   .n_threads = n_threads < THREADS_MAX ? n_threads : THREADS_MAX};
+	cpu->device = (struct lh_device){
+		.ops = &lh_device_cpu, .compute = LH_F32, .master = LH_F32, .n_threads = n_threads};
 	rc = lh_onednn_check(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "starting", err);
 	if (rc == 0)
 		rc = lh_onednn_check(dnnl_stream_create(&cpu->stream, cpu->engine,

@@ -42,7 +42,7 @@ static void add_span(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_add_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_add_forward(struct lh_device *device, const struct lh_graph_node *node,
 		       const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_add *spec = node->spec;
@@ -90,7 +90,7 @@ static void pass_span(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_add_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_add_backward(struct lh_device *device, const struct lh_graph_node *node,
 			const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_add *spec = node->spec;
@@ -144,7 +144,7 @@ static void scale_rows(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_scale_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *err)
+int lh_cpu_scale_prepare(struct lh_device *device, struct lh_graph_node *node, struct lh_error *err)
 {
 	int64_t c = node->parameter[0]->n;
 
@@ -154,7 +154,7 @@ int lh_cpu_scale_prepare(struct lh_device *device, struct lh_node *node, struct 
 	return 0;
 }
 
-int lh_cpu_scale_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_scale_forward(struct lh_device *device, const struct lh_graph_node *node,
 			 const struct lh_pass *pass, struct lh_error *err)
 {
 	int64_t c = node->parameter[0]->n, n = node->out->n;
@@ -166,7 +166,7 @@ int lh_cpu_scale_forward(struct lh_device *device, const struct lh_node *node,
 	return 0;
 }
 
-int lh_cpu_scale_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_scale_backward(struct lh_device *device, const struct lh_graph_node *node,
 			  const struct lh_pass *pass, struct lh_error *err)
 {
 	int64_t c = node->parameter[0]->n, n = node->out->n;
@@ -244,8 +244,8 @@ static void drop_span(const void *work, struct lh_cpu_span span)
 		drop_samples(d, span, false);
 }
 
-static void drop(struct lh_device *device, const struct lh_node *node, const struct lh_pass *pass,
-		 struct dropping d)
+static void drop(struct lh_device *device, const struct lh_graph_node *node,
+		 const struct lh_pass *pass, struct dropping d)
 {
 	const struct lh_dropout *s = node->spec;
 
@@ -261,7 +261,7 @@ static void drop(struct lh_device *device, const struct lh_node *node, const str
 			   &d);
 }
 
-int lh_cpu_dropout_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_dropout_forward(struct lh_device *device, const struct lh_graph_node *node,
 			   const struct lh_pass *pass, struct lh_error *err)
 {
 	(void)err;
@@ -269,7 +269,7 @@ int lh_cpu_dropout_forward(struct lh_device *device, const struct lh_node *node,
 	return 0;
 }
 
-int lh_cpu_dropout_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_dropout_backward(struct lh_device *device, const struct lh_graph_node *node,
 			    const struct lh_pass *pass, struct lh_error *err)
 {
 	(void)err;
@@ -307,7 +307,7 @@ static void copy_rows(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_concat_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_concat_forward(struct lh_device *device, const struct lh_graph_node *node,
 			  const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_concat *s = node->spec;
@@ -325,7 +325,7 @@ int lh_cpu_concat_forward(struct lh_device *device, const struct lh_node *node,
 	return 0;
 }
 
-int lh_cpu_concat_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_concat_backward(struct lh_device *device, const struct lh_graph_node *node,
 			   const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_concat *s = node->spec;

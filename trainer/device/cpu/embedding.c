@@ -22,7 +22,7 @@ static void show_rows(const void *work, struct lh_cpu_span span)
 		memcpy(e->y + i * c, e->w + e->index[i] * c, (size_t)c * sizeof(*e->y));
 }
 
-int lh_cpu_embedding_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_embedding_forward(struct lh_device *device, const struct lh_graph_node *node,
 			     const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_embedding *s = node->spec;
@@ -57,7 +57,7 @@ static void add_columns(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_embedding_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_embedding_backward(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_embedding *s = node->spec;
@@ -122,7 +122,7 @@ static void pair_samples(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_factorization_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_factorization_forward(struct lh_device *device, const struct lh_graph_node *node,
 				 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_factorization *s = node->spec;
@@ -161,7 +161,7 @@ static void spread_samples(const void *work, struct lh_cpu_span span)
 			spread_sample(f, n, k, all - k < COLUMNS ? all - k : COLUMNS);
 }
 
-int lh_cpu_factorization_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_factorization_backward(struct lh_device *device, const struct lh_graph_node *node,
 				  const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_factorization *s = node->spec;

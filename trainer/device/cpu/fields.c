@@ -15,7 +15,7 @@ struct fields {
 	bool adds;
 };
 
-static struct fields find(const struct lh_node *node)
+static struct fields find(const struct lh_graph_node *node)
 {
 	const struct lh_field_embedding *s = node->spec;
 
@@ -61,7 +61,7 @@ static void show_samples(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_field_embedding_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_field_embedding_forward(struct lh_device *device, const struct lh_graph_node *node,
 				   const struct lh_pass *pass, struct lh_error *err)
 {
 	struct fields f = find(node);
@@ -107,7 +107,7 @@ static void add_fields(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_field_embedding_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_field_embedding_backward(struct lh_device *device, const struct lh_graph_node *node,
 				    const struct lh_pass *pass, struct lh_error *err)
 {
 	struct fields f = find(node);

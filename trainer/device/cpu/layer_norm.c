@@ -14,7 +14,7 @@ struct normalisation {
 	bool adds;
 };
 
-static struct normalisation find(const struct lh_node *node)
+static struct normalisation find(const struct lh_graph_node *node)
 {
 	const struct lh_layer_norm *s = node->spec;
 
@@ -32,7 +32,8 @@ static struct normalisation find(const struct lh_node *node)
 				      .adds = node->adds[0]};
 }
 
-int lh_cpu_layer_norm_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *err)
+int lh_cpu_layer_norm_prepare(struct lh_device *device, struct lh_graph_node *node,
+			      struct lh_error *err)
 {
 	const struct lh_layer_norm *s = node->spec;
 
@@ -82,7 +83,7 @@ static void normalise_rows(const void *work, struct lh_cpu_span span)
 		normalise_row(work, r);
 }
 
-int lh_cpu_layer_norm_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_layer_norm_forward(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *pass, struct lh_error *err)
 {
 	struct normalisation b = find(node);
@@ -174,7 +175,7 @@ static void backward_blocks(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_layer_norm_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_layer_norm_backward(struct lh_device *device, const struct lh_graph_node *node,
 			       const struct lh_pass *pass, struct lh_error *err)
 {
 	struct normalisation b = find(node);

@@ -54,7 +54,8 @@ static int make_forward(struct lh_device *device, const struct lh_linear *s,
 	return rc;
 }
 
-int lh_cpu_linear_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *err)
+int lh_cpu_linear_prepare(struct lh_device *device, struct lh_graph_node *node,
+			  struct lh_error *err)
 {
 	const struct lh_linear *s = node->spec;
 	struct linear_plan *plan = calloc(1, sizeof(*plan));
@@ -73,7 +74,7 @@ int lh_cpu_linear_prepare(struct lh_device *device, struct lh_node *node, struct
 	return rc;
 }
 
-void lh_cpu_linear_done(struct lh_node *node)
+void lh_cpu_linear_done(struct lh_graph_node *node)
 {
 	struct linear_plan *plan = node->plan;
 
@@ -82,7 +83,7 @@ void lh_cpu_linear_done(struct lh_node *node)
 	node->plan = NULL;
 }
 
-int lh_cpu_linear_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_linear_forward(struct lh_device *device, const struct lh_graph_node *node,
 			  const struct lh_pass *pass, struct lh_error *err)
 {
 	struct linear_plan *plan = node->plan;
@@ -93,7 +94,7 @@ int lh_cpu_linear_forward(struct lh_device *device, const struct lh_node *node,
 	return lh_onednn_run(device, &plan->forward, pointers, node->workspace, err);
 }
 
-int lh_cpu_linear_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_linear_backward(struct lh_device *device, const struct lh_graph_node *node,
 			   const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_linear *s = node->spec;

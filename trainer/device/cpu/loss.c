@@ -22,7 +22,7 @@ struct loss {
 	bool adds;
 };
 
-static void write_sums(const struct lh_node *node, const struct row_loss *rows, int64_t n)
+static void write_sums(const struct lh_graph_node *node, const struct row_loss *rows, int64_t n)
 {
 	float *sums = node->saved[0]->data;
 	double sum = 0, n_counted = 0, n_right = 0;
@@ -51,7 +51,7 @@ static int check_targets(const struct loss *l, int64_t classes, struct lh_error 
 	return 0;
 }
 
-static float factor_of(const struct lh_node *node)
+static float factor_of(const struct lh_graph_node *node)
 {
 	float n_counted = ((const float *)node->saved[0]->data)[1];
 
@@ -60,7 +60,7 @@ static float factor_of(const struct lh_node *node)
 
 /* ---- cross entropy -------------------------------------------------------------------------- */
 
-int lh_cpu_cross_entropy_prepare(struct lh_device *device, struct lh_node *node,
+int lh_cpu_cross_entropy_prepare(struct lh_device *device, struct lh_graph_node *node,
 				 struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;
@@ -118,7 +118,7 @@ static void measure_rows(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_cross_entropy_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_cross_entropy_forward(struct lh_device *device, const struct lh_graph_node *node,
 				 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;
@@ -167,7 +167,7 @@ static void spread_rows(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_cross_entropy_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_cross_entropy_backward(struct lh_device *device, const struct lh_graph_node *node,
 				  const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;
@@ -188,13 +188,13 @@ int lh_cpu_cross_entropy_backward(struct lh_device *device, const struct lh_node
 
 /* ---- binary cross entropy: a number per sample, not worth threads ---------------------------- */
 
-int lh_cpu_binary_cross_entropy_prepare(struct lh_device *device, struct lh_node *node,
+int lh_cpu_binary_cross_entropy_prepare(struct lh_device *device, struct lh_graph_node *node,
 					struct lh_error *err)
 {
 	return lh_cpu_cross_entropy_prepare(device, node, err);
 }
 
-int lh_cpu_binary_cross_entropy_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_binary_cross_entropy_forward(struct lh_device *device, const struct lh_graph_node *node,
 					const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;
@@ -219,7 +219,7 @@ int lh_cpu_binary_cross_entropy_forward(struct lh_device *device, const struct l
 	return 0;
 }
 
-int lh_cpu_binary_cross_entropy_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_binary_cross_entropy_backward(struct lh_device *device, const struct lh_graph_node *node,
 					 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;

@@ -72,6 +72,21 @@ static void find_largest(const struct lh_pool *s, const float *x, struct window 
 			take_larger(x + pixel(s, n, h, w, c), (float)number++, most, which, width);
 }
 
+static void find_max(const struct lh_pool *s, const float *x, struct window at, int64_t n,
+		     int64_t c, int64_t width, float *most)
+{
+	memcpy(most, x + pixel(s, n, at.h0, at.w0, c), (size_t)width * sizeof(*most));
+	for (int64_t h = at.h0; h < at.h1; h++) {
+		for (int64_t w = at.w0; w < at.w1; w++) {
+			const float *from = x + pixel(s, n, h, w, c);
+
+#pragma omp simd
+			for (int64_t j = 0; j < width; j++)
+				most[j] = from[j] > most[j] ? from[j] : most[j];
+		}
+	}
+}
+
 static void find_mean(const struct lh_pool *s, const float *x, struct window at, int64_t n,
 		      int64_t c, int64_t width, float *mean)
 {
@@ -96,13 +111,13 @@ static void pool_pixel(const struct pooling *p, int64_t n, int64_t oh, int64_t o
 {
 	const struct lh_pool *s = p->spec;
 	struct window at = find_window(s, oh, ow);
-	float *y = p->y + ((n * s->oh + oh) * s->ow + ow) * s->c, which[CHANNELS];
+	float *y = p->y + ((n * s->oh + oh) * s->ow + ow) * s->c;
 
 	for (int64_t c = 0; c < s->c; c += CHANNELS) {
 		int64_t width = s->c - c < CHANNELS ? s->c - c : CHANNELS;
 
 		if (s->is_max)
-			find_largest(s, p->x, at, n, c, width, y + c, which);
+			find_max(s, p->x, at, n, c, width, y + c);
 		else
 			find_mean(s, p->x, at, n, c, width, y + c);
 	}
@@ -117,7 +132,7 @@ static void pool_rows(const void *work, struct lh_cpu_span span)
 			pool_pixel(p, i / p->spec->oh, i % p->spec->oh, ow);
 }
 
-int lh_cpu_pool_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_pool_forward(struct lh_device *device, const struct lh_graph_node *node,
 			const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_pool *s = node->spec;
@@ -211,7 +226,7 @@ static void spread_images(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_pool_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_pool_backward(struct lh_device *device, const struct lh_graph_node *node,
 			 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_pool *s = node->spec;
@@ -258,7 +273,7 @@ static void show_rows(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_shortcut_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_shortcut_forward(struct lh_device *device, const struct lh_graph_node *node,
 			    const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_shortcut *s = node->spec;
@@ -304,7 +319,7 @@ static void give_rows(const void *work, struct lh_cpu_span span)
 	}
 }
 
-int lh_cpu_shortcut_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cpu_shortcut_backward(struct lh_device *device, const struct lh_graph_node *node,
 			     const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_shortcut *s = node->spec;

@@ -7,6 +7,15 @@
 /* Starting a thread's part takes a few microseconds: as long as this many numbers. */
 enum { FLOATS_PER_THREAD = 32768 };
 
+/* oneDNN waits for as many threads as a primitive was made for: it must get them. */
+uint32_t lh_cpu_threads(uint32_t wanted)
+{
+	uint32_t limit = (uint32_t)omp_get_thread_limit();
+
+	omp_set_dynamic(0);
+	return wanted < limit ? wanted : limit;
+}
+
 static struct lh_cpu_span find_span(int64_t n, int64_t step, uint32_t thread, uint32_t n_threads)
 {
 	int64_t steps = (n + step - 1) / step;

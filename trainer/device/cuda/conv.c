@@ -34,7 +34,7 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-static int prepare_library(struct lh_cuda *cuda, struct lh_node *node, struct plan *plan,
+static int prepare_library(struct lh_cuda *cuda, struct lh_graph_node *node, struct plan *plan,
 			   struct lh_error *err)
 {
 	size_t bytes;
@@ -50,7 +50,8 @@ static int prepare_library(struct lh_cuda *cuda, struct lh_node *node, struct pl
 	return 0;
 }
 
-int lh_cuda_conv2d_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *err)
+int lh_cuda_conv2d_prepare(struct lh_device *device, struct lh_graph_node *node,
+			   struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;
 	struct lh_cuda *cuda = lh_cuda_of(device);
@@ -68,7 +69,7 @@ int lh_cuda_conv2d_prepare(struct lh_device *device, struct lh_node *node, struc
 	return plan->way == BY_LIBRARY ? prepare_library(cuda, node, plan, err) : 0;
 }
 
-void lh_cuda_conv2d_done(struct lh_node *node)
+void lh_cuda_conv2d_done(struct lh_graph_node *node)
 {
 	struct plan *plan = node->plan;
 
@@ -77,7 +78,8 @@ void lh_cuda_conv2d_done(struct lh_node *node)
 }
 
 /* As a linear layer over pixels. */
-static struct lh_cuda_matmul product_of(const struct lh_cuda *cuda, const struct lh_node *node)
+static struct lh_cuda_matmul product_of(const struct lh_cuda *cuda,
+					const struct lh_graph_node *node)
 {
 	const struct lh_conv2d *s = node->spec;
 
@@ -94,7 +96,7 @@ static struct lh_cuda_matmul product_of(const struct lh_cuda *cuda, const struct
 	};
 }
 
-int lh_cuda_conv2d_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_conv2d_forward(struct lh_device *device, const struct lh_graph_node *node,
 			   const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;
@@ -123,7 +125,7 @@ int lh_cuda_conv2d_forward(struct lh_device *device, const struct lh_node *node,
 }
 
 /* cuDNN writes a gradient of the compute type, which is then added to the float one. */
-static int backward_w_by_library(struct lh_cuda *cuda, const struct lh_node *node,
+static int backward_w_by_library(struct lh_cuda *cuda, const struct lh_graph_node *node,
 				 struct lh_error *err)
 {
 	const struct plan *plan = node->plan;
@@ -139,7 +141,7 @@ static int backward_w_by_library(struct lh_cuda *cuda, const struct lh_node *nod
 			       node->parameter[0]->n, err);
 }
 
-static int backward_w(struct lh_cuda *cuda, const struct lh_node *node, struct lh_error *err)
+static int backward_w(struct lh_cuda *cuda, const struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;
 	const struct lh_cuda_matmul product = {
@@ -167,7 +169,7 @@ static int backward_w(struct lh_cuda *cuda, const struct lh_node *node, struct l
 	return backward_w_by_library(cuda, node, err);
 }
 
-static int backward_x(struct lh_cuda *cuda, const struct lh_node *node, struct lh_error *err)
+static int backward_x(struct lh_cuda *cuda, const struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;
 	const struct plan *plan = node->plan;
@@ -197,7 +199,7 @@ static int backward_x(struct lh_cuda *cuda, const struct lh_node *node, struct l
 					   product.adds, node->workspace, err);
 }
 
-int lh_cuda_conv2d_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_conv2d_backward(struct lh_device *device, const struct lh_graph_node *node,
 			    const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;

@@ -133,11 +133,12 @@ int lh_cuda_depthwise_backward_x(struct lh_cuda *cuda, const struct lh_conv2d *s
 int lh_cuda_depthwise_backward_w(struct lh_cuda *cuda, const struct lh_conv2d *spec, const void *x,
 				 const void *dy, float *dw, void *workspace, struct lh_error *err);
 
-#define LH_CUDA_DECLARE(name)                                                                  \
-	int lh_cuda_##name##_prepare(struct lh_device *, struct lh_node *, struct lh_error *); \
-	int lh_cuda_##name##_forward(struct lh_device *, const struct lh_node *,               \
-				     const struct lh_pass *, struct lh_error *);               \
-	int lh_cuda_##name##_backward(struct lh_device *, const struct lh_node *,              \
+#define LH_CUDA_DECLARE(name)                                                           \
+	int lh_cuda_##name##_prepare(struct lh_device *, struct lh_graph_node *,        \
+				     struct lh_error *);                                \
+	int lh_cuda_##name##_forward(struct lh_device *, const struct lh_graph_node *,  \
+				     const struct lh_pass *, struct lh_error *);        \
+	int lh_cuda_##name##_backward(struct lh_device *, const struct lh_graph_node *, \
 				      const struct lh_pass *, struct lh_error *)
 
 LH_CUDA_DECLARE(conv2d);
@@ -158,7 +159,7 @@ LH_CUDA_DECLARE(factorization);
 LH_CUDA_DECLARE(cross_entropy);
 LH_CUDA_DECLARE(binary_cross_entropy);
 
-void lh_cuda_conv2d_done(struct lh_node *node);
+void lh_cuda_conv2d_done(struct lh_graph_node *node);
 
 /* The device's table: struct lh_device_ops.kernel. */
 const struct lh_kernel *lh_cuda_kernel(enum lh_layer layer);

@@ -161,7 +161,7 @@ template <typename T> struct write_sum {
 };
 
 template <typename T>
-int add_rows(struct lh_cuda *cuda, const struct lh_node *node, struct lh_error *err)
+int add_rows(struct lh_cuda *cuda, const struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_add *s = static_cast<const struct lh_add *>(node->spec);
 	int64_t period = node->in[1]->n;
@@ -180,7 +180,7 @@ int add_rows(struct lh_cuda *cuda, const struct lh_node *node, struct lh_error *
 }
 
 template <typename T>
-int add_rows_backward(struct lh_cuda *cuda, const struct lh_node *node, struct lh_error *err)
+int add_rows_backward(struct lh_cuda *cuda, const struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_add *s = static_cast<const struct lh_add *>(node->spec);
 	int64_t period = node->in[1]->n;
@@ -200,7 +200,7 @@ int add_rows_backward(struct lh_cuda *cuda, const struct lh_node *node, struct l
 }
 
 template <typename T>
-int add_backward(struct lh_cuda *cuda, const struct lh_node *node, uint32_t j, struct lh_error *err)
+int add_backward(struct lh_cuda *cuda, const struct lh_graph_node *node, uint32_t j, struct lh_error *err)
 {
 	const struct lh_add *s = static_cast<const struct lh_add *>(node->spec);
 	struct passed f = {s->has_relu};
@@ -264,7 +264,7 @@ template <typename T, int V> struct products {
 };
 
 template <typename T>
-int scale_by(struct lh_cuda *cuda, const struct lh_node *node, const T *x, T *y, bool adds,
+int scale_by(struct lh_cuda *cuda, const struct lh_graph_node *node, const T *x, T *y, bool adds,
 	     struct lh_error *err)
 {
 	int64_t c = node->parameter[0]->n;
@@ -282,7 +282,7 @@ int scale_by(struct lh_cuda *cuda, const struct lh_node *node, const T *x, T *y,
 }
 
 template <typename T>
-int scale_gradient(struct lh_cuda *cuda, const struct lh_node *node, struct lh_error *err)
+int scale_gradient(struct lh_cuda *cuda, const struct lh_graph_node *node, struct lh_error *err)
 {
 	int64_t c = node->parameter[0]->n;
 
@@ -317,7 +317,7 @@ struct masked {
 	}
 };
 
-struct masked mask_of(const struct lh_node *node, const struct lh_pass *pass)
+struct masked mask_of(const struct lh_graph_node *node, const struct lh_pass *pass)
 {
 	const struct lh_dropout *s = static_cast<const struct lh_dropout *>(node->spec);
 
@@ -330,7 +330,7 @@ struct masked mask_of(const struct lh_node *node, const struct lh_pass *pass)
 
 extern "C" {
 
-int lh_cuda_activate_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_activate_forward(struct lh_device *device, const struct lh_graph_node *node,
 			     const struct lh_pass *, struct lh_error *err)
 {
 	struct activation f = {static_cast<const struct lh_activate *>(node->spec)->f};
@@ -343,7 +343,7 @@ int lh_cuda_activate_forward(struct lh_device *device, const struct lh_node *nod
 	});
 }
 
-int lh_cuda_activate_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_activate_backward(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *, struct lh_error *err)
 {
 	struct activation_slope f = {static_cast<const struct lh_activate *>(node->spec)->f};
@@ -359,7 +359,7 @@ int lh_cuda_activate_backward(struct lh_device *device, const struct lh_node *no
 	});
 }
 
-int lh_cuda_add_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *)
+int lh_cuda_add_prepare(struct lh_device *device, struct lh_graph_node *node, struct lh_error *)
 {
 	int64_t period = node->in[1]->n;
 
@@ -371,7 +371,7 @@ int lh_cuda_add_prepare(struct lh_device *device, struct lh_node *node, struct l
 	});
 }
 
-int lh_cuda_add_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_add_forward(struct lh_device *device, const struct lh_graph_node *node,
 			const struct lh_pass *, struct lh_error *err)
 {
 	struct sum f = {static_cast<const struct lh_add *>(node->spec)->has_relu};
@@ -388,7 +388,7 @@ int lh_cuda_add_forward(struct lh_device *device, const struct lh_node *node,
 }
 
 /* One after the other: both may share the memory of out->grad. */
-int lh_cuda_add_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_add_backward(struct lh_device *device, const struct lh_graph_node *node,
 			 const struct lh_pass *, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {
@@ -403,7 +403,7 @@ int lh_cuda_add_backward(struct lh_device *device, const struct lh_node *node,
 	});
 }
 
-int lh_cuda_scale_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *)
+int lh_cuda_scale_prepare(struct lh_device *device, struct lh_graph_node *node, struct lh_error *)
 {
 	int64_t c = node->parameter[0]->n;
 
@@ -413,7 +413,7 @@ int lh_cuda_scale_prepare(struct lh_device *device, struct lh_node *node, struct
 	});
 }
 
-int lh_cuda_scale_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_scale_forward(struct lh_device *device, const struct lh_graph_node *node,
 			  const struct lh_pass *, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {
@@ -425,7 +425,7 @@ int lh_cuda_scale_forward(struct lh_device *device, const struct lh_node *node,
 }
 
 /* gamma's gradient first: dx may be the memory of dy. */
-int lh_cuda_scale_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_scale_backward(struct lh_device *device, const struct lh_graph_node *node,
 			   const struct lh_pass *, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {
@@ -440,7 +440,7 @@ int lh_cuda_scale_backward(struct lh_device *device, const struct lh_node *node,
 	});
 }
 
-int lh_cuda_dropout_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_dropout_forward(struct lh_device *device, const struct lh_graph_node *node,
 			    const struct lh_pass *pass, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {
@@ -452,7 +452,7 @@ int lh_cuda_dropout_forward(struct lh_device *device, const struct lh_node *node
 	});
 }
 
-int lh_cuda_dropout_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_dropout_backward(struct lh_device *device, const struct lh_graph_node *node,
 			     const struct lh_pass *pass, struct lh_error *err)
 {
 	if (!node->in[0]->grad)

@@ -36,7 +36,7 @@ template <typename T> struct embedded_gradient {
 	}
 };
 
-const struct lh_embedding &spec_of_embedding(const struct lh_node *node)
+const struct lh_embedding &spec_of_embedding(const struct lh_graph_node *node)
 {
 	return *static_cast<const struct lh_embedding *>(node->spec);
 }
@@ -45,7 +45,7 @@ const struct lh_embedding &spec_of_embedding(const struct lh_node *node)
 
 extern "C" {
 
-int lh_cuda_embedding_prepare(struct lh_device *, struct lh_node *node, struct lh_error *err)
+int lh_cuda_embedding_prepare(struct lh_device *, struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_embedding &s = spec_of_embedding(node);
 
@@ -56,7 +56,7 @@ int lh_cuda_embedding_prepare(struct lh_device *, struct lh_node *node, struct l
 	return 0;
 }
 
-int lh_cuda_embedding_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_embedding_forward(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *, struct lh_error *err)
 {
 	const struct lh_embedding &s = spec_of_embedding(node);
@@ -72,7 +72,7 @@ int lh_cuda_embedding_forward(struct lh_device *device, const struct lh_node *no
 	});
 }
 
-int lh_cuda_embedding_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_embedding_backward(struct lh_device *device, const struct lh_graph_node *node,
 			       const struct lh_pass *, struct lh_error *err)
 {
 	const struct lh_embedding &s = spec_of_embedding(node);

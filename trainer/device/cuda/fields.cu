@@ -124,13 +124,13 @@ __global__ void number_gradients(struct field_gradient<T> f, const T *w, T *dx, 
 	}
 }
 
-const struct lh_field_embedding &spec_of_fields(const struct lh_node *node)
+const struct lh_field_embedding &spec_of_fields(const struct lh_graph_node *node)
 {
 	return *static_cast<const struct lh_field_embedding *>(node->spec);
 }
 
 template <typename T>
-int fields_backward_w(struct lh_cuda *cuda, const struct lh_node *node, struct lh_error *err)
+int fields_backward_w(struct lh_cuda *cuda, const struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_field_embedding &s = spec_of_fields(node);
 	int64_t n = s.n * s.fields;
@@ -204,7 +204,7 @@ __global__ void factorize_backward(struct lh_factorization s, const T *x, const 
 	}
 }
 
-const struct lh_factorization &spec_of_factorization(const struct lh_node *node)
+const struct lh_factorization &spec_of_factorization(const struct lh_graph_node *node)
 {
 	return *static_cast<const struct lh_factorization *>(node->spec);
 }
@@ -213,7 +213,7 @@ const struct lh_factorization &spec_of_factorization(const struct lh_node *node)
 
 extern "C" {
 
-int lh_cuda_field_embedding_prepare(struct lh_device *, struct lh_node *node, struct lh_error *err)
+int lh_cuda_field_embedding_prepare(struct lh_device *, struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_field_embedding &s = spec_of_fields(node);
 	int64_t n = s.n * s.fields;
@@ -228,7 +228,7 @@ int lh_cuda_field_embedding_prepare(struct lh_device *, struct lh_node *node, st
 	return 0;
 }
 
-int lh_cuda_field_embedding_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_field_embedding_forward(struct lh_device *device, const struct lh_graph_node *node,
 				    const struct lh_pass *, struct lh_error *err)
 {
 	const struct lh_field_embedding &s = spec_of_fields(node);
@@ -245,7 +245,7 @@ int lh_cuda_field_embedding_forward(struct lh_device *device, const struct lh_no
 	});
 }
 
-int lh_cuda_field_embedding_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_field_embedding_backward(struct lh_device *device, const struct lh_graph_node *node,
 				     const struct lh_pass *, struct lh_error *err)
 {
 	const struct lh_field_embedding &s = spec_of_fields(node);
@@ -267,7 +267,7 @@ int lh_cuda_field_embedding_backward(struct lh_device *device, const struct lh_n
 	});
 }
 
-int lh_cuda_factorization_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_factorization_forward(struct lh_device *device, const struct lh_graph_node *node,
 				  const struct lh_pass *, struct lh_error *err)
 {
 	const struct lh_factorization &s = spec_of_factorization(node);
@@ -281,7 +281,7 @@ int lh_cuda_factorization_forward(struct lh_device *device, const struct lh_node
 	});
 }
 
-int lh_cuda_factorization_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_factorization_backward(struct lh_device *device, const struct lh_graph_node *node,
 				   const struct lh_pass *, struct lh_error *err)
 {
 	const struct lh_factorization &s = spec_of_factorization(node);

@@ -106,7 +106,7 @@ template <typename T, int V> struct layer_norm_sums {
 };
 
 template <typename T>
-int layer_norm_backward(struct lh_cuda *cuda, const struct lh_node *node, struct lh_error *err)
+int layer_norm_backward(struct lh_cuda *cuda, const struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_layer_norm *s = static_cast<const struct lh_layer_norm *>(node->spec);
 	const T *x = data<T>(node->in[0]), *dy = grad<T>(node->out);
@@ -135,7 +135,7 @@ int layer_norm_backward(struct lh_cuda *cuda, const struct lh_node *node, struct
 
 extern "C" {
 
-int lh_cuda_layer_norm_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *)
+int lh_cuda_layer_norm_prepare(struct lh_device *device, struct lh_graph_node *node, struct lh_error *)
 {
 	const struct lh_layer_norm *s = static_cast<const struct lh_layer_norm *>(node->spec);
 
@@ -145,7 +145,7 @@ int lh_cuda_layer_norm_prepare(struct lh_device *device, struct lh_node *node, s
 	});
 }
 
-int lh_cuda_layer_norm_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_layer_norm_forward(struct lh_device *device, const struct lh_graph_node *node,
 			       const struct lh_pass *, struct lh_error *err)
 {
 	const struct lh_layer_norm *s = static_cast<const struct lh_layer_norm *>(node->spec);
@@ -169,7 +169,7 @@ int lh_cuda_layer_norm_forward(struct lh_device *device, const struct lh_node *n
 	});
 }
 
-int lh_cuda_layer_norm_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_layer_norm_backward(struct lh_device *device, const struct lh_graph_node *node,
 				const struct lh_pass *, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {

@@ -2,7 +2,8 @@
 /* Linear layers of the CUDA device: matrix products and biases. See cuda.h and layers.h. */
 #include "trainer/device/cuda/cuda.h"
 
-int lh_cuda_linear_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *err)
+int lh_cuda_linear_prepare(struct lh_device *device, struct lh_graph_node *node,
+			   struct lh_error *err)
 {
 	const struct lh_linear *s = node->spec;
 
@@ -13,7 +14,7 @@ int lh_cuda_linear_prepare(struct lh_device *device, struct lh_node *node, struc
 	return 0;
 }
 
-int lh_cuda_linear_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_linear_forward(struct lh_device *device, const struct lh_graph_node *node,
 			   const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_linear *s = node->spec;
@@ -38,7 +39,7 @@ int lh_cuda_linear_forward(struct lh_device *device, const struct lh_node *node,
 }
 
 /* dw [O, I] += dy^T x; db += sums of dy. */
-static int backward_parameters(struct lh_cuda *cuda, const struct lh_node *node,
+static int backward_parameters(struct lh_cuda *cuda, const struct lh_graph_node *node,
 			       struct lh_error *err)
 {
 	const struct lh_linear *s = node->spec;
@@ -62,7 +63,7 @@ static int backward_parameters(struct lh_cuda *cuda, const struct lh_node *node,
 					 s->out_features, node->workspace, err);
 }
 
-int lh_cuda_linear_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_linear_backward(struct lh_device *device, const struct lh_graph_node *node,
 			    const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_linear *s = node->spec;

@@ -152,7 +152,7 @@ __global__ void sum_losses(int64_t rows, const struct row_loss *losses, float *s
 	*mean = counted > 0 ? loss / counted : 0;
 }
 
-int sum_up(struct lh_cuda *cuda, const struct lh_node *node, int64_t rows, struct lh_error *err)
+int sum_up(struct lh_cuda *cuda, const struct lh_graph_node *node, int64_t rows, struct lh_error *err)
 {
 	return launch(cuda, err, "loss", sum_losses, dim3(1), dim3(THREADS), rows,
 		      static_cast<const struct row_loss *>(node->workspace),
@@ -160,7 +160,7 @@ int sum_up(struct lh_cuda *cuda, const struct lh_node *node, int64_t rows, struc
 		      static_cast<float *>(node->out->data));
 }
 
-const struct lh_cross_entropy &spec_of(const struct lh_node *node)
+const struct lh_cross_entropy &spec_of(const struct lh_graph_node *node)
 {
 	return *static_cast<const struct lh_cross_entropy *>(node->spec);
 }
@@ -169,7 +169,7 @@ const struct lh_cross_entropy &spec_of(const struct lh_node *node)
 
 extern "C" {
 
-int lh_cuda_cross_entropy_prepare(struct lh_device *, struct lh_node *node, struct lh_error *err)
+int lh_cuda_cross_entropy_prepare(struct lh_device *, struct lh_graph_node *node, struct lh_error *err)
 {
 	int64_t rows = spec_of(node).rows;
 
@@ -180,7 +180,7 @@ int lh_cuda_cross_entropy_prepare(struct lh_device *, struct lh_node *node, stru
 	return 0;
 }
 
-int lh_cuda_cross_entropy_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_cross_entropy_forward(struct lh_device *device, const struct lh_graph_node *node,
 				  const struct lh_pass *, struct lh_error *err)
 {
 	struct lh_cuda *cuda = lh_cuda_of(device);
@@ -199,7 +199,7 @@ int lh_cuda_cross_entropy_forward(struct lh_device *device, const struct lh_node
 	return rc ? rc : sum_up(cuda, node, s.rows, err);
 }
 
-int lh_cuda_cross_entropy_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_cross_entropy_backward(struct lh_device *device, const struct lh_graph_node *node,
 				   const struct lh_pass *, struct lh_error *err)
 {
 	const struct lh_cross_entropy &s = spec_of(node);
@@ -217,13 +217,13 @@ int lh_cuda_cross_entropy_backward(struct lh_device *device, const struct lh_nod
 	});
 }
 
-int lh_cuda_binary_cross_entropy_prepare(struct lh_device *device, struct lh_node *node,
+int lh_cuda_binary_cross_entropy_prepare(struct lh_device *device, struct lh_graph_node *node,
 					 struct lh_error *err)
 {
 	return lh_cuda_cross_entropy_prepare(device, node, err);
 }
 
-int lh_cuda_binary_cross_entropy_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_binary_cross_entropy_forward(struct lh_device *device, const struct lh_graph_node *node,
 					 const struct lh_pass *, struct lh_error *err)
 {
 	struct lh_cuda *cuda = lh_cuda_of(device);
@@ -240,7 +240,7 @@ int lh_cuda_binary_cross_entropy_forward(struct lh_device *device, const struct 
 	return rc ? rc : sum_up(cuda, node, rows, err);
 }
 
-int lh_cuda_binary_cross_entropy_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_binary_cross_entropy_backward(struct lh_device *device, const struct lh_graph_node *node,
 					  const struct lh_pass *, struct lh_error *err)
 {
 	int64_t rows = spec_of(node).rows;

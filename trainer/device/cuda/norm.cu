@@ -229,7 +229,7 @@ template <typename T, int V> struct batch_norm_dx {
 };
 
 template <typename T>
-int batch_norm(struct lh_cuda *cuda, const struct lh_node *node, bool is_training,
+int batch_norm(struct lh_cuda *cuda, const struct lh_graph_node *node, bool is_training,
 	       struct lh_error *err)
 {
 	const struct lh_batch_norm *s = static_cast<const struct lh_batch_norm *>(node->spec);
@@ -269,7 +269,7 @@ int batch_norm(struct lh_cuda *cuda, const struct lh_node *node, bool is_trainin
 }
 
 template <typename T>
-int batch_norm_backward(struct lh_cuda *cuda, const struct lh_node *node, bool is_training,
+int batch_norm_backward(struct lh_cuda *cuda, const struct lh_graph_node *node, bool is_training,
 			struct lh_error *err)
 {
 	const struct lh_batch_norm *s = static_cast<const struct lh_batch_norm *>(node->spec);
@@ -352,7 +352,7 @@ int lh_cuda_add_bias_backward(struct lh_cuda *cuda, const void *dy, float *db, i
 	});
 }
 
-int lh_cuda_batch_norm_prepare(struct lh_device *device, struct lh_node *node, struct lh_error *)
+int lh_cuda_batch_norm_prepare(struct lh_device *device, struct lh_graph_node *node, struct lh_error *)
 {
 	const struct lh_batch_norm *s = static_cast<const struct lh_batch_norm *>(node->spec);
 	size_t means = 2 * static_cast<size_t>(s->c) * sizeof(float);
@@ -363,7 +363,7 @@ int lh_cuda_batch_norm_prepare(struct lh_device *device, struct lh_node *node, s
 	});
 }
 
-int lh_cuda_batch_norm_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_batch_norm_forward(struct lh_device *device, const struct lh_graph_node *node,
 			       const struct lh_pass *pass, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {
@@ -371,7 +371,7 @@ int lh_cuda_batch_norm_forward(struct lh_device *device, const struct lh_node *n
 	});
 }
 
-int lh_cuda_batch_norm_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_batch_norm_backward(struct lh_device *device, const struct lh_graph_node *node,
 				const struct lh_pass *pass, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {

@@ -123,7 +123,7 @@ __global__ void pool_backward(struct lh_pool s, const T *x, const T *dy, T *dx, 
 
 extern "C" {
 
-int lh_cuda_pool_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_pool_forward(struct lh_device *device, const struct lh_graph_node *node,
 			 const struct lh_pass *, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {
@@ -137,7 +137,7 @@ int lh_cuda_pool_forward(struct lh_device *device, const struct lh_node *node,
 	});
 }
 
-int lh_cuda_pool_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_pool_backward(struct lh_device *device, const struct lh_graph_node *node,
 			  const struct lh_pass *, struct lh_error *err)
 {
 	if (!node->in[0]->grad)

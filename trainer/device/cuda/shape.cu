@@ -78,7 +78,7 @@ __global__ void fill(float *x, float value, int64_t n)
 
 extern "C" {
 
-int lh_cuda_concat_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_concat_forward(struct lh_device *device, const struct lh_graph_node *node,
 			   const struct lh_pass *, struct lh_error *err)
 {
 	int64_t rows = static_cast<const struct lh_concat *>(node->spec)->rows;
@@ -103,7 +103,7 @@ int lh_cuda_concat_forward(struct lh_device *device, const struct lh_node *node,
 	return 0;
 }
 
-int lh_cuda_concat_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_concat_backward(struct lh_device *device, const struct lh_graph_node *node,
 			    const struct lh_pass *, struct lh_error *err)
 {
 	int64_t rows = static_cast<const struct lh_concat *>(node->spec)->rows;
@@ -129,7 +129,7 @@ int lh_cuda_concat_backward(struct lh_device *device, const struct lh_node *node
 	return 0;
 }
 
-int lh_cuda_shortcut_forward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_shortcut_forward(struct lh_device *device, const struct lh_graph_node *node,
 			     const struct lh_pass *, struct lh_error *err)
 {
 	return by_type(device->compute, [&](auto zero) {
@@ -143,7 +143,7 @@ int lh_cuda_shortcut_forward(struct lh_device *device, const struct lh_node *nod
 	});
 }
 
-int lh_cuda_shortcut_backward(struct lh_device *device, const struct lh_node *node,
+int lh_cuda_shortcut_backward(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *, struct lh_error *err)
 {
 	if (!node->in[0]->grad)

@@ -24,7 +24,7 @@ static struct tap find_tap(const struct lh_conv2d *s, int64_t n, int64_t oh, int
 	return tap;
 }
 
-int LH_REFERENCE(conv2d_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(conv2d_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;
@@ -53,7 +53,7 @@ int LH_REFERENCE(conv2d_forward)(struct lh_device *device, const struct lh_node 
 	return 0;
 }
 
-int LH_REFERENCE(conv2d_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(conv2d_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				  const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_conv2d *s = node->spec;

@@ -6,7 +6,7 @@
 
 #include "trainer/device/reference/reference.h"
 
-int LH_REFERENCE(linear_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(linear_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_linear *s = node->spec;
@@ -30,7 +30,7 @@ int LH_REFERENCE(linear_forward)(struct lh_device *device, const struct lh_node 
 	return 0;
 }
 
-static void linear_backward_weights(const struct lh_node *node)
+static void linear_backward_weights(const struct lh_graph_node *node)
 {
 	const struct lh_linear *s = node->spec;
 	const real *x = node->in[0]->data, *dy = node->out->grad;
@@ -56,7 +56,7 @@ static void linear_backward_weights(const struct lh_node *node)
 	}
 }
 
-int LH_REFERENCE(linear_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(linear_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				  const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_linear *s = node->spec;
@@ -135,7 +135,7 @@ static bool is_by_output(enum lh_activation f)
 	return f == LH_RELU || f == LH_SIGMOID || f == LH_TANH;
 }
 
-int LH_REFERENCE(activate_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(activate_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				   const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_activate *s = node->spec;
@@ -150,7 +150,7 @@ int LH_REFERENCE(activate_forward)(struct lh_device *device, const struct lh_nod
 	return 0;
 }
 
-int LH_REFERENCE(activate_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(activate_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				    const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_activate *s = node->spec;
@@ -172,7 +172,7 @@ int LH_REFERENCE(activate_backward)(struct lh_device *device, const struct lh_no
 /* ---- sums, scales, masks, concatenation -------------------------------------------------------
  */
 
-int LH_REFERENCE(add_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(add_forward)(struct lh_device *device, const struct lh_graph_node *node,
 			      const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_add *s = node->spec;
@@ -191,7 +191,7 @@ int LH_REFERENCE(add_forward)(struct lh_device *device, const struct lh_node *no
 	return 0;
 }
 
-int LH_REFERENCE(add_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(add_backward)(struct lh_device *device, const struct lh_graph_node *node,
 			       const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_add *s = node->spec;
@@ -213,7 +213,7 @@ int LH_REFERENCE(add_backward)(struct lh_device *device, const struct lh_node *n
 	return 0;
 }
 
-int LH_REFERENCE(scale_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(scale_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				const struct lh_pass *pass, struct lh_error *err)
 {
 	const real *x = node->in[0]->data, *gamma = node->parameter[0]->data;
@@ -228,7 +228,7 @@ int LH_REFERENCE(scale_forward)(struct lh_device *device, const struct lh_node *
 	return 0;
 }
 
-int LH_REFERENCE(scale_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(scale_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				 const struct lh_pass *pass, struct lh_error *err)
 {
 	const real *x = node->in[0]->data, *gamma = node->parameter[0]->data, *dy = node->out->grad;
@@ -251,7 +251,7 @@ int LH_REFERENCE(scale_backward)(struct lh_device *device, const struct lh_node 
 }
 
 /* 0 or 1/(1-p) for element i; 1 when not training. */
-static double mask(const struct lh_node *node, const struct lh_pass *pass, int64_t i)
+static double mask(const struct lh_graph_node *node, const struct lh_pass *pass, int64_t i)
 {
 	const struct lh_dropout *s = node->spec;
 	int64_t at = s->per_sample ? i / (node->out->n / s->n) : i;
@@ -264,7 +264,7 @@ static double mask(const struct lh_node *node, const struct lh_pass *pass, int64
 	return 1 / (1 - s->p);
 }
 
-int LH_REFERENCE(dropout_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(dropout_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				  const struct lh_pass *pass, struct lh_error *err)
 {
 	const real *x = node->in[0]->data;
@@ -277,7 +277,7 @@ int LH_REFERENCE(dropout_forward)(struct lh_device *device, const struct lh_node
 	return 0;
 }
 
-int LH_REFERENCE(dropout_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(dropout_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				   const struct lh_pass *pass, struct lh_error *err)
 {
 	const real *dy = node->out->grad;
@@ -290,7 +290,7 @@ int LH_REFERENCE(dropout_backward)(struct lh_device *device, const struct lh_nod
 	return 0;
 }
 
-int LH_REFERENCE(concat_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(concat_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_concat *s = node->spec;
@@ -311,7 +311,7 @@ int LH_REFERENCE(concat_forward)(struct lh_device *device, const struct lh_node 
 	return 0;
 }
 
-int LH_REFERENCE(concat_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(concat_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				  const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_concat *s = node->spec;

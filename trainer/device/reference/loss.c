@@ -5,7 +5,8 @@
 
 #include "trainer/device/reference/reference.h"
 
-static void write_sums(const struct lh_node *node, double sum, double n_counted, double n_right)
+static void write_sums(const struct lh_graph_node *node, double sum, double n_counted,
+		       double n_right)
 {
 	real *sums = node->saved[0]->data;
 
@@ -36,7 +37,7 @@ static double log_sum_exp(const real *x, int64_t n)
 	return max + log(sum);
 }
 
-int LH_REFERENCE(cross_entropy_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(cross_entropy_forward)(struct lh_device *device, const struct lh_graph_node *node,
 					const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;
@@ -68,7 +69,7 @@ int LH_REFERENCE(cross_entropy_forward)(struct lh_device *device, const struct l
 	return 0;
 }
 
-int LH_REFERENCE(cross_entropy_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(cross_entropy_backward)(struct lh_device *device, const struct lh_graph_node *node,
 					 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;
@@ -95,7 +96,8 @@ int LH_REFERENCE(cross_entropy_backward)(struct lh_device *device, const struct 
 	return 0;
 }
 
-int LH_REFERENCE(binary_cross_entropy_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(binary_cross_entropy_forward)(struct lh_device *device,
+					       const struct lh_graph_node *node,
 					       const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;
@@ -123,7 +125,7 @@ int LH_REFERENCE(binary_cross_entropy_forward)(struct lh_device *device, const s
 }
 
 int LH_REFERENCE(binary_cross_entropy_backward)(struct lh_device *device,
-						const struct lh_node *node,
+						const struct lh_graph_node *node,
 						const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_cross_entropy *s = node->spec;

@@ -20,7 +20,7 @@ static void find_moments(const real *x, int64_t n, int64_t step, double *ret_mea
 	*ret_var = squares / (double)n;
 }
 
-static void move_running(const struct lh_node *node, int64_t c, double mean, double var)
+static void move_running(const struct lh_graph_node *node, int64_t c, double mean, double var)
 {
 	const struct lh_batch_norm *s = node->spec;
 	real *running_mean = node->state[0]->data, *running_var = node->state[1]->data;
@@ -31,7 +31,7 @@ static void move_running(const struct lh_node *node, int64_t c, double mean, dou
 		(real)((1 - s->momentum) * (double)running_var[c] + s->momentum * unbiased);
 }
 
-int LH_REFERENCE(batch_norm_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(batch_norm_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				     const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_batch_norm *s = node->spec;
@@ -65,7 +65,7 @@ int LH_REFERENCE(batch_norm_forward)(struct lh_device *device, const struct lh_n
 }
 
 /* dy where the ReLU, if any, let x through. */
-static double passed(const struct lh_node *node, int64_t i)
+static double passed(const struct lh_graph_node *node, int64_t i)
 {
 	const struct lh_batch_norm *s = node->spec;
 	const real *y = node->out->data, *dy = node->out->grad;
@@ -73,7 +73,7 @@ static double passed(const struct lh_node *node, int64_t i)
 	return s->has_relu && !(y[i] > 0) ? 0 : (double)dy[i];
 }
 
-int LH_REFERENCE(batch_norm_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(batch_norm_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				      const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_batch_norm *s = node->spec;
@@ -106,7 +106,7 @@ int LH_REFERENCE(batch_norm_backward)(struct lh_device *device, const struct lh_
 	return 0;
 }
 
-int LH_REFERENCE(layer_norm_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(layer_norm_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				     const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_layer_norm *s = node->spec;
@@ -133,7 +133,7 @@ int LH_REFERENCE(layer_norm_forward)(struct lh_device *device, const struct lh_n
 	return 0;
 }
 
-int LH_REFERENCE(layer_norm_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(layer_norm_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				      const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_layer_norm *s = node->spec;

@@ -56,7 +56,7 @@ static double find_mean(const struct lh_pool *s, const real *x, struct window at
 	return sum / (double)((at.h1 - at.h0) * (at.w1 - at.w0));
 }
 
-int LH_REFERENCE(pool_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(pool_forward)(struct lh_device *device, const struct lh_graph_node *node,
 			       const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_pool *s = node->spec;
@@ -87,7 +87,7 @@ static void spread_mean(const struct lh_pool *s, real *dx, struct window at, int
 			put(dx, pixel(s, n, h, w, c), share, true);
 }
 
-int LH_REFERENCE(pool_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(pool_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_pool *s = node->spec;
@@ -124,7 +124,7 @@ static int64_t shown(const struct lh_shortcut *s, int64_t i)
 	return ((n * s->h + oh * s->stride) * s->w + ow * s->stride) * s->c + c;
 }
 
-int LH_REFERENCE(shortcut_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(shortcut_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				   const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_shortcut *s = node->spec;
@@ -139,7 +139,7 @@ int LH_REFERENCE(shortcut_forward)(struct lh_device *device, const struct lh_nod
 	return 0;
 }
 
-int LH_REFERENCE(shortcut_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(shortcut_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				    const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_shortcut *s = node->spec;

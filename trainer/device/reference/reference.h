@@ -21,10 +21,10 @@ typedef float real;
 #endif
 
 /* forward and backward of a layer, as struct lh_kernel has them. */
-#define LH_REFERENCE_DECLARE(name)                                                    \
-	int LH_REFERENCE(name##_forward)(struct lh_device *, const struct lh_node *,  \
-					 const struct lh_pass *, struct lh_error *);  \
-	int LH_REFERENCE(name##_backward)(struct lh_device *, const struct lh_node *, \
+#define LH_REFERENCE_DECLARE(name)                                                          \
+	int LH_REFERENCE(name##_forward)(struct lh_device *, const struct lh_graph_node *,  \
+					 const struct lh_pass *, struct lh_error *);        \
+	int LH_REFERENCE(name##_backward)(struct lh_device *, const struct lh_graph_node *, \
 					  const struct lh_pass *, struct lh_error *)
 
 LH_REFERENCE_DECLARE(conv2d);

@@ -7,7 +7,7 @@
 
 #include "trainer/device/reference/reference.h"
 
-int LH_REFERENCE(embedding_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(embedding_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				    const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_embedding *s = node->spec;
@@ -27,7 +27,7 @@ int LH_REFERENCE(embedding_forward)(struct lh_device *device, const struct lh_no
 	return 0;
 }
 
-int LH_REFERENCE(embedding_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(embedding_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				     const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_embedding *s = node->spec;
@@ -48,7 +48,7 @@ int LH_REFERENCE(embedding_backward)(struct lh_device *device, const struct lh_n
  */
 
 /* The row of the table that column j of sample n takes, and what it is multiplied by. */
-static int64_t find_row(const struct lh_node *node, int64_t n, int64_t j, double *ret_value)
+static int64_t find_row(const struct lh_graph_node *node, int64_t n, int64_t j, double *ret_value)
 {
 	const struct lh_field_embedding *s = node->spec;
 	int64_t m = j - s->fields;
@@ -60,7 +60,7 @@ static int64_t find_row(const struct lh_node *node, int64_t n, int64_t j, double
 	return s->fields * s->buckets + m;
 }
 
-static int check_buckets(const struct lh_node *node, struct lh_error *err)
+static int check_buckets(const struct lh_graph_node *node, struct lh_error *err)
 {
 	const struct lh_field_embedding *s = node->spec;
 	const int32_t *index = node->in[0]->data;
@@ -74,7 +74,8 @@ static int check_buckets(const struct lh_node *node, struct lh_error *err)
 	return 0;
 }
 
-int LH_REFERENCE(field_embedding_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(field_embedding_forward)(struct lh_device *device,
+					  const struct lh_graph_node *node,
 					  const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_field_embedding *s = node->spec;
@@ -104,7 +105,8 @@ int LH_REFERENCE(field_embedding_forward)(struct lh_device *device, const struct
 	return 0;
 }
 
-int LH_REFERENCE(field_embedding_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(field_embedding_backward)(struct lh_device *device,
+					   const struct lh_graph_node *node,
 					   const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_field_embedding *s = node->spec;
@@ -145,7 +147,7 @@ static real *at(real *base, int64_t i)
 	return base ? base + i : NULL;
 }
 
-static struct heads find_heads(const struct lh_node *node, int64_t n, int64_t head)
+static struct heads find_heads(const struct lh_graph_node *node, int64_t n, int64_t head)
 {
 	const struct lh_attention *s = node->spec;
 	int64_t width = s->c / s->heads, wide = s->is_packed ? 3 * s->c : s->c;
@@ -176,7 +178,7 @@ static double dot(const real *a, const real *b, int64_t n)
 }
 
 /* How many keys query t of sequence n sees. */
-static int64_t n_seen(const struct lh_node *node, int64_t n, int64_t t)
+static int64_t n_seen(const struct lh_graph_node *node, int64_t n, int64_t t)
 {
 	const struct lh_attention *s = node->spec;
 	int64_t seen = s->is_causal ? t + 1 : s->s;
@@ -188,8 +190,8 @@ static int64_t n_seen(const struct lh_node *node, int64_t n, int64_t t)
 }
 
 /* What dropout makes of the weight of key i for a row: 0 or 1/(1-p); 1 without. */
-static double attention_mask(const struct lh_node *node, const struct lh_pass *pass, int64_t row,
-			     int64_t i)
+static double attention_mask(const struct lh_graph_node *node, const struct lh_pass *pass,
+			     int64_t row, int64_t i)
 {
 	const struct lh_attention *s = node->spec;
 
@@ -201,8 +203,8 @@ static double attention_mask(const struct lh_node *node, const struct lh_pass *p
 	return 1 / (1 - s->dropout);
 }
 
-static void attend(const struct lh_node *node, const struct lh_pass *pass, const struct heads *h,
-		   int64_t n, int64_t head, int64_t t)
+static void attend(const struct lh_graph_node *node, const struct lh_pass *pass,
+		   const struct heads *h, int64_t n, int64_t head, int64_t t)
 {
 	const struct lh_attention *s = node->spec;
 	int64_t width = s->c / s->heads, seen = n_seen(node, n, t),
@@ -230,7 +232,7 @@ static void attend(const struct lh_node *node, const struct lh_pass *pass, const
 	}
 }
 
-int LH_REFERENCE(attention_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(attention_forward)(struct lh_device *device, const struct lh_graph_node *node,
 				    const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_attention *s = node->spec;
@@ -249,7 +251,7 @@ int LH_REFERENCE(attention_forward)(struct lh_device *device, const struct lh_no
 }
 
 /* One query's part of the gradients of queries, keys and values. */
-static void attend_backward(const struct lh_node *node, const struct lh_pass *pass,
+static void attend_backward(const struct lh_graph_node *node, const struct lh_pass *pass,
 			    const struct heads *h, int64_t n, int64_t head, int64_t t)
 {
 	const struct lh_attention *s = node->spec;
@@ -280,7 +282,7 @@ static void attend_backward(const struct lh_node *node, const struct lh_pass *pa
 	}
 }
 
-int LH_REFERENCE(attention_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(attention_backward)(struct lh_device *device, const struct lh_graph_node *node,
 				     const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_attention *s = node->spec;
@@ -312,7 +314,7 @@ static double sum_fields(const struct lh_factorization *s, const real *x, int64_
 	return sum;
 }
 
-int LH_REFERENCE(factorization_forward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(factorization_forward)(struct lh_device *device, const struct lh_graph_node *node,
 					const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_factorization *s = node->spec;
@@ -340,7 +342,7 @@ int LH_REFERENCE(factorization_forward)(struct lh_device *device, const struct l
 	return 0;
 }
 
-int LH_REFERENCE(factorization_backward)(struct lh_device *device, const struct lh_node *node,
+int LH_REFERENCE(factorization_backward)(struct lh_device *device, const struct lh_graph_node *node,
 					 const struct lh_pass *pass, struct lh_error *err)
 {
 	const struct lh_factorization *s = node->spec;
