@@ -252,7 +252,9 @@ static int train(struct alone *a, struct lh_error *err)
 {
 	int rc = 0;
 
-	while (rc == 0 && lh_learner_steps(a->learner) < a->n_steps && !is_stopped(a))
+	/* from then on a step looks, which leaves a checkpoint where it stops */
+	(void)is_stopped(a);
+	while (rc == 0 && lh_learner_steps(a->learner) < a->n_steps && !a->signal)
 		rc = step(a, err);
 	return rc;
 }
