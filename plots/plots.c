@@ -18,7 +18,7 @@
 #include "core/file.h"
 #include "plots/plots_internal.h"
 
-enum { TEMPLATE_MAX_BYTES = 1 << 20, STDERR_MAX = 600, N_PLOTS = 5, DRAWN_MAX = 16 };
+enum { TEMPLATE_MAX_BYTES = 1 << 20, STDERR_MAX = 600, N_PLOTS = 6, DRAWN_MAX = 16 };
 
 const struct lh_plot lh_plots[N_PLOTS + 1] = {
 	{"throughput", "Throughput of the group per epoch, beside what the ranks reach without "
@@ -32,6 +32,9 @@ const struct lh_plot lh_plots[N_PLOTS + 1] = {
 		  "training. An exclamation mark is a target that was missed."},
 	{"cost", "What the run would cost per hour, and per million samples, at the price list's "
 		 "spot and on-demand prices."},
+	{"loss",
+	 "What the model has learnt by when: loss and accuracy of the training samples, and of "
+	 "the test data where it was looked at."},
 	{NULL, NULL},
 };
 
@@ -41,6 +44,7 @@ static const struct lh_plot_figure figures_of_runs[N_PLOTS] = {
 	{"traffic", "Traffic by sending site", lh_plot_traffic_prepare},
 	{"links", "The network as measured", lh_plot_links_prepare},
 	{"cost", "Cost by item", lh_plot_cost_prepare},
+	{"loss", "Loss and accuracy", lh_plot_learning_prepare},
 };
 
 void lh_plot_put_text(FILE *head, const char *name, const char *text)

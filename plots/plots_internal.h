@@ -47,6 +47,8 @@ int lh_plot_throughput_prepare(const struct lh_plot_run *run, FILE *head, FILE *
 			       struct lh_error *err);
 int lh_plot_time_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
 			 struct lh_error *err);
+int lh_plot_learning_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
+			     struct lh_error *err);
 int lh_plot_cost_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,
 			 struct lh_error *err);
 int lh_plot_traffic_prepare(const struct lh_plot_run *run, FILE *head, FILE *data,

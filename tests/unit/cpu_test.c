@@ -11,285 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/layer_cases.h"
+#include "tests/unit/cpu_cases.h"
 #include "tests/unit/test.h"
 
 static const double DISTANCE_MAX = 1e-5;
-
-static const struct lh_init SMALL = {.kind = LH_INIT_NORMAL, .scale = 0.05};
 
 #define DIMS(...)                                                             \
 	sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]) \
 	{                                                                     \
 		__VA_ARGS__                                                   \
 	}
-
-static struct lh_tensor *numbers(struct lh_graph *graph, const char *name, size_t n_dims,
-				 const int64_t *dims)
-{
-	struct lh_tensor *x = lh_graph_input(graph, name, LH_F32, (uint32_t)n_dims, dims);
-
-	lh_graph_want_gradient(x);
-	return x;
-}
-
-/* ---- larger graphs than the cases of all devices: several threads, several blocks -------------
- */
-
-static struct lh_tensor *conv(struct lh_graph *g, const char *name, struct lh_tensor *x,
-			      int64_t out, int64_t k, int64_t stride, int64_t groups)
-{
-	struct lh_conv2d spec = {.out_channels = out,
-				 .kernel_h = k,
-				 .kernel_w = k,
-				 .stride_h = stride,
-				 .stride_w = stride,
-				 .pad_h = k / 2,
-				 .pad_w = k / 2,
-				 .groups = groups,
-				 .has_bias = groups > 1};
-
-	return lh_conv2d(g, name, x, spec, SMALL, SMALL);
-}
-
-static struct lh_tensor *conv_64(struct lh_graph *g)
-{
-	return conv(g, "conv", numbers(g, "x", DIMS(2, 14, 14, 64)), 64, 3, 1, 1);
-}
-
-static struct lh_tensor *conv_one_sample(struct lh_graph *g)
-{
-	return conv(g, "conv", numbers(g, "x", DIMS(1, 15, 13, 32)), 48, 3, 2, 1);
-}
-
-static struct lh_tensor *depthwise_7(struct lh_graph *g)
-{
-	return conv(g, "conv", numbers(g, "x", DIMS(3, 12, 14, 40)), 40, 7, 1, 40);
-}
-
-static struct lh_tensor *depthwise_3_strided(struct lh_graph *g)
-{
-	return conv(g, "conv", numbers(g, "x", DIMS(4, 13, 16, 72)), 72, 3, 2, 72);
-}
-
-static struct lh_tensor *depthwise_5(struct lh_graph *g)
-{
-	return conv(g, "conv", numbers(g, "x", DIMS(4, 11, 12, 32)), 32, 5, 1, 32);
-}
-
-/* An image smaller than the kernel. */
-static struct lh_tensor *depthwise_tiny(struct lh_graph *g)
-{
-	return conv(g, "conv", numbers(g, "x", DIMS(2, 2, 3, 19)), 19, 7, 1, 19);
-}
-
-static struct lh_tensor *fc(struct lh_graph *g)
-{
-	return lh_linear(g, "fc", numbers(g, "x", DIMS(3, 37, 130)),
-			 (struct lh_linear){.out_features = 201, .has_bias = true}, SMALL, SMALL);
-}
-
-static struct lh_tensor *batch_norm_of(struct lh_graph *g, int64_t n, int64_t c, bool has_relu)
-{
-	return lh_batch_norm(
-		g, "bn", numbers(g, "x", DIMS(n, 9, 11, c)),
-		(struct lh_batch_norm){.eps = 1e-5, .momentum = 0.1, .has_relu = has_relu});
-}
-
-static struct lh_tensor *batch_norm_16(struct lh_graph *g)
-{
-	return batch_norm_of(g, 60, 16, true);
-}
-
-static struct lh_tensor *batch_norm_7(struct lh_graph *g)
-{
-	return batch_norm_of(g, 130, 7, false);
-}
-
-static struct lh_tensor *batch_norm_192(struct lh_graph *g)
-{
-	return batch_norm_of(g, 6, 192, true);
-}
-
-static struct lh_tensor *batch_norm_one_row(struct lh_graph *g)
-{
-	return lh_batch_norm(g, "bn", numbers(g, "x", DIMS(1, 5)),
-			     (struct lh_batch_norm){.eps = 1e-5, .momentum = 0.1});
-}
-
-static struct lh_tensor *layer_norm_768(struct lh_graph *g)
-{
-	return lh_layer_norm(g, "ln", numbers(g, "x", DIMS(2, 100, 768)), 1e-5);
-}
-
-static struct lh_tensor *layer_norm_17(struct lh_graph *g)
-{
-	return lh_layer_norm(g, "ln", numbers(g, "x", DIMS(9000, 17)), 1e-6);
-}
-
-static struct lh_tensor *gelu_large(struct lh_graph *g)
-{
-	return lh_activate(g, numbers(g, "x", DIMS(401, 333)), LH_GELU);
-}
-
-static struct lh_tensor *tanh_large(struct lh_graph *g)
-{
-	return lh_activate(g, lh_activate(g, numbers(g, "x", DIMS(401, 333)), LH_GELU_TANH),
-			   LH_TANH);
-}
-
-static struct lh_tensor *add_large(struct lh_graph *g)
-{
-	struct lh_tensor *x = numbers(g, "x", DIMS(7, 100, 129));
-
-	x = lh_add(g, x, numbers(g, "positions", DIMS(100, 129)), true);
-	return lh_add(g, lh_scale(g, "gamma", x, 0.5), x, false);
-}
-
-static struct lh_tensor *add_itself(struct lh_graph *g)
-{
-	struct lh_tensor *x = lh_activate(g, numbers(g, "x", DIMS(5, 33)), LH_SIGMOID);
-
-	return lh_add(g, x, x, false);
-}
-
-static struct lh_tensor *dropout_large(struct lh_graph *g)
-{
-	struct lh_tensor *x = lh_dropout(g, numbers(g, "x", DIMS(30, 70, 65)), 0.1, false);
-
-	return lh_dropout(g, lh_scale(g, "gamma", x, 1), 0.3, true);
-}
-
-static struct lh_tensor *pools_large(struct lh_graph *g)
-{
-	struct lh_tensor *x = numbers(g, "x", DIMS(2, 29, 31, 80));
-
-	return lh_pool(g, lh_pool(g, x, true, 3, 2, 1), false, 3, 1, 1);
-}
-
-/* A stride wider than the window leaves pixels without a gradient. */
-static struct lh_tensor *pool_gaps(struct lh_graph *g)
-{
-	return lh_pool(g, lh_pool(g, numbers(g, "x", DIMS(2, 11, 10, 3)), true, 2, 3, 0), false, 0,
-		       0, 0);
-}
-
-static struct lh_tensor *shortcut_large(struct lh_graph *g)
-{
-	struct lh_tensor *x = numbers(g, "x", DIMS(8, 16, 16, 32));
-
-	return lh_add(g, conv(g, "conv", x, 64, 3, 2, 1), lh_shortcut(g, x, 2, 64), true);
-}
-
-static struct lh_tensor *embedding_large(struct lh_graph *g)
-{
-	return lh_embedding(g, "wte", lh_graph_input(g, "tokens/50", LH_I32, DIMS(8, 128)), 50, 96,
-			    SMALL);
-}
-
-static struct lh_tensor *fields_large(struct lh_graph *g)
-{
-	struct lh_tensor *ids = lh_graph_input(g, "ids/40", LH_I32, DIMS(400, 13));
-	struct lh_tensor *values = numbers(g, "values", DIMS(400, 6)), *xs[2];
-	struct lh_field_embedding spec = {.buckets = 40, .k = 18};
-
-	xs[0] = lh_reshape(g, lh_field_embedding(g, "fields", ids, values, spec, SMALL),
-			   DIMS(400, 19 * 18));
-	spec.is_summed = true;
-	xs[1] = lh_field_embedding(g, "sums", ids, values, spec, SMALL);
-	return lh_concat(g, xs, 2);
-}
-
-static struct lh_tensor *attention_of(struct lh_graph *g, bool is_causal, bool has_lengths,
-				      double dropout)
-{
-	struct lh_tensor *lengths =
-		has_lengths ? lh_graph_input(g, "lengths/128+1", LH_I32, DIMS(2)) : NULL;
-
-	return lh_attention(
-		g, numbers(g, "qkv", DIMS(2, 128, 3 * 96)), NULL, NULL, lengths,
-		(struct lh_attention){.heads = 3, .is_causal = is_causal, .dropout = dropout});
-}
-
-static struct lh_tensor *attention_128(struct lh_graph *g)
-{
-	return attention_of(g, false, true, 0.1);
-}
-
-static struct lh_tensor *attention_causal_128(struct lh_graph *g)
-{
-	return attention_of(g, true, false, 0);
-}
-
-static struct lh_tensor *attention_across(struct lh_graph *g)
-{
-	return lh_attention(g, numbers(g, "q", DIMS(3, 53, 60)), numbers(g, "k", DIMS(3, 101, 60)),
-			    numbers(g, "v", DIMS(3, 101, 60)), NULL,
-			    (struct lh_attention){.heads = 3});
-}
-
-/* Queries, keys and values are one tensor: its gradient is that of all three. */
-static struct lh_tensor *attention_to_itself(struct lh_graph *g)
-{
-	struct lh_tensor *x = numbers(g, "x", DIMS(2, 70, 32));
-
-	return lh_attention(g, x, x, x, NULL, (struct lh_attention){.heads = 2});
-}
-
-static struct lh_tensor *classes_large(struct lh_graph *g)
-{
-	return lh_scale(g, "gamma", numbers(g, "x", DIMS(64, 5003)), 3);
-}
-
-static struct lh_tensor *factorization_large(struct lh_graph *g)
-{
-	struct lh_tensor *x = numbers(g, "x", DIMS(300, 26, 19));
-	struct lh_tensor *xs[] = {lh_factorization(g, x), lh_reshape(g, x, DIMS(300, 26 * 19))};
-
-	return lh_concat(g, xs, 2);
-}
-
-/* Whether every number is one of own loops, the same for any number of threads. */
-struct large_case {
-	struct lh_layer_case c;
-	bool is_own;
-};
-
-/* clang-format off */
-static const struct large_case large_cases[] = {
-	{{"conv_64", conv_64, false}, false},
-	{{"conv_one_sample", conv_one_sample, false}, false},
-	{{"depthwise_7", depthwise_7, false}, false},
-	{{"depthwise_3_strided", depthwise_3_strided, false}, false},
-	{{"depthwise_5", depthwise_5, false}, false},
-	{{"depthwise_tiny", depthwise_tiny, false}, false},
-	{{"fc", fc, false}, false},
-	{{"batch_norm_16", batch_norm_16, false}, true},
-	{{"batch_norm_16_evaluating", batch_norm_16, true}, true},
-	{{"batch_norm_7", batch_norm_7, false}, true},
-	{{"batch_norm_192", batch_norm_192, false}, true},
-	{{"batch_norm_one_row", batch_norm_one_row, false}, true},
-	{{"layer_norm_768", layer_norm_768, false}, true},
-	{{"layer_norm_17", layer_norm_17, false}, true},
-	{{"gelu_large", gelu_large, false}, true},
-	{{"tanh_large", tanh_large, false}, true},
-	{{"add_large", add_large, false}, true},
-	{{"add_itself", add_itself, false}, true},
-	{{"dropout_large", dropout_large, false}, true},
-	{{"dropout_large_evaluating", dropout_large, true}, true},
-	{{"pools_large", pools_large, false}, true},
-	{{"pool_gaps", pool_gaps, false}, true},
-	{{"shortcut_large", shortcut_large, false}, false},
-	{{"embedding_large", embedding_large, false}, true},
-	{{"fields_large", fields_large, false}, true},
-	{{"attention_128", attention_128, false}, true},
-	{{"attention_causal_128", attention_causal_128, false}, true},
-	{{"attention_across", attention_across, false}, true},
-	{{"attention_to_itself", attention_to_itself, false}, true},
-	{{"classes_large", classes_large, false}, true},
-	{{"factorization_large", factorization_large, false}, true},
-};
-/* clang-format on */
 
 /* ---- what a run leaves: logits, gradients, state --------------------------------------------- */
 
@@ -392,15 +123,14 @@ static void test_every_layer_agrees_with_the_reference(void **state)
 static void test_larger_layers_agree_with_the_reference(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < N_ELEMENTS(large_cases); i++)
-		check_against_reference(&large_cases[i].c);
+	for (const struct lh_cpu_case *c = lh_cpu_cases; c->c.name; c++)
+		check_against_reference(&c->c);
 }
 
 static void test_own_loops_give_the_same_bits_for_any_number_of_threads(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < N_ELEMENTS(large_cases); i++) {
-		const struct large_case *c = &large_cases[i];
+	for (const struct lh_cpu_case *c = lh_cpu_cases; c->c.name; c++) {
 		struct results one = run_case(&c->c, &lh_device_cpu, &WITH_THREADS[0]);
 
 		for (size_t j = 1; c->is_own && j < N_ELEMENTS(WITH_THREADS); j++) {
@@ -416,22 +146,96 @@ static void test_own_loops_give_the_same_bits_for_any_number_of_threads(void **s
 static void test_a_second_run_gives_the_same_bits(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < N_ELEMENTS(large_cases); i++) {
-		const struct lh_layer_case *c = &large_cases[i].c;
+	for (const struct lh_cpu_case *c = lh_cpu_cases; c->c.name; c++) {
 		struct results first, second, other;
 		struct lh_case_run run;
 
-		lh_case_open_with(c, &lh_device_cpu, &WITH_THREADS[1], &run);
+		lh_case_open_with(&c->c, &lh_device_cpu, &WITH_THREADS[1], &run);
 		read_results(&run, &first);
 		read_results(&run, &second);
 		lh_case_close(&run);
-		other = run_case(c, &lh_device_cpu, &WITH_THREADS[1]);
-		compare(c->name, &second, &first, 0);
-		compare(c->name, &other, &first, 0);
+		other = run_case(&c->c, &lh_device_cpu, &WITH_THREADS[1]);
+		compare(c->c.name, &second, &first, 0);
+		compare(c->c.name, &other, &first, 0);
 		drop_results(&first);
 		drop_results(&second);
 		drop_results(&other);
 	}
+}
+
+/* ---- functions of one number ---------------------------------------------------------------- */
+
+static double gelu(double x)
+{
+	return 0.5 * x * erfc(-x * sqrt(0.5));
+}
+
+static double gelu_tanh(double x)
+{
+	return x / (1 + exp(-2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static double sigmoid(double x)
+{
+	return 1 / (1 + exp(-x));
+}
+
+static const struct {
+	enum lh_activation f;
+	double (*exact)(double x);
+	double least, most; /* where results are normal numbers in single precision */
+	double error_max;   /* relative */
+} FUNCTIONS[] = {
+	{LH_GELU, gelu, -12, 12, 1e-6},
+	/* the polynomial within is rounded before it is exponentiated */
+	{LH_GELU_TANH, gelu_tanh, -8, 12, 1e-5},
+	{LH_SIGMOID, sigmoid, -80, 80, 1e-6},
+	{LH_TANH, tanh, -20, 20, 1e-6},
+	{LH_TANH, tanh, -1e-3, 1e-3, 1e-6},
+};
+
+static void check_function(size_t i)
+{
+	enum { N = 100003 };
+	const struct lh_device_options options = {.n_threads = 2, .compute = LH_F32};
+	struct lh_pass pass = {.is_training = false};
+	struct lh_device *device;
+	struct lh_graph *graph;
+	struct lh_tensor *x, *y;
+	struct lh_error err = {0};
+	float *from = calloc(N, sizeof(*from)), *to = calloc(N, sizeof(*to));
+
+	assert_true(from && to);
+	assert_int_equal(lh_device_cpu.open(&options, &device, &err), 0);
+	assert_int_equal(lh_graph_new(device, &graph, &err), 0);
+	x = lh_graph_input(graph, "x", LH_F32, DIMS(N));
+	y = lh_activate(graph, x, FUNCTIONS[i].f);
+	lh_graph_keep(y);
+	assert_int_equal(lh_graph_finish(graph, NULL, false, &err), 0);
+	for (int j = 0; j < N; j++)
+		from[j] = (float)(FUNCTIONS[i].least +
+				  (FUNCTIONS[i].most - FUNCTIONS[i].least) * j / (N - 1));
+	assert_int_equal(lh_tensor_write(graph, x, from, &err), 0);
+	assert_int_equal(lh_graph_forward(graph, &pass, &err), 0);
+	assert_int_equal(lh_tensor_read(graph, y, LH_DATA, to, &err), 0);
+	for (int j = 0; j < N; j++) {
+		double exact = FUNCTIONS[i].exact((double)from[j]);
+
+		if (!(fabs((double)to[j] - exact) <= FUNCTIONS[i].error_max * fabs(exact)))
+			fail_msg("function %zu of %.9g: %.9g; expected %.9g", i, (double)from[j],
+				 (double)to[j], exact);
+	}
+	free(from);
+	free(to);
+	lh_graph_free(graph);
+	device->ops->close(device);
+}
+
+static void test_functions_of_one_number_are_exact_to_a_millionth(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(FUNCTIONS); i++)
+		check_function(i);
 }
 
 /* ---- portable numbers: another process, since oneDNN has begun to compute in this one ---------
@@ -442,8 +246,8 @@ static void run_portably(int to)
 	const struct lh_device_options options = {
 		.n_threads = 1, .compute = LH_F32, .is_portable = true};
 
-	for (size_t i = 0; i < N_ELEMENTS(large_cases); i++) {
-		struct results r = run_case(&large_cases[i].c, &lh_device_cpu, &options);
+	for (const struct lh_cpu_case *c = lh_cpu_cases; c->c.name; c++) {
+		struct results r = run_case(&c->c, &lh_device_cpu, &options);
 
 		for (uint32_t j = 0; j < r.n; j++) {
 			size_t bytes = (size_t)r.counts[j] * sizeof(double);
@@ -484,8 +288,7 @@ static void test_portable_numbers_are_close_and_own_loops_the_same(void **state)
 	if (pid == 0)
 		run_portably(pipes[1]);
 	close(pipes[1]);
-	for (size_t i = 0; i < N_ELEMENTS(large_cases); i++) {
-		const struct large_case *c = &large_cases[i];
+	for (const struct lh_cpu_case *c = lh_cpu_cases; c->c.name; c++) {
 		struct results native = run_case(&c->c, &lh_device_cpu, &WITH_THREADS[0]);
 		struct results portable = native;
 
@@ -537,13 +340,12 @@ static void test_other_precisions_are_refused(void **state)
 
 static void test_indexes_outside_are_refused(void **state)
 {
-	const struct lh_layer_case c = {"embedding", embedding_large, false};
 	struct lh_case_run run;
 	struct lh_error err = {0};
 	int32_t tokens[8 * 128] = {[1000] = 50};
 
 	(void)state;
-	lh_case_open(&c, &lh_device_cpu, LH_F32, &run);
+	lh_case_open(lh_cpu_case_find("embedding_large"), &lh_device_cpu, LH_F32, &run);
 	lh_case_forward(&run);
 	assert_int_equal(
 		lh_tensor_write(run.graph, lh_graph_find(run.graph, "tokens/50"), tokens, &err), 0);
@@ -584,9 +386,9 @@ static void test_results_are_right_with_fewer_threads_than_asked_for(void **stat
 static int run_limited(void)
 {
 	const struct lh_device_options in_double = {.compute = LH_F64};
-	const struct lh_layer_case c = {"conv_64", conv_64, false};
-	struct results wide = run_case(&c, &lh_device_reference64, &in_double);
-	struct results results = run_case(&c, &lh_device_cpu, &WITH_THREADS[2]);
+	const struct lh_layer_case *c = lh_cpu_case_find("conv_64");
+	struct results wide = run_case(c, &lh_device_reference64, &in_double);
+	struct results results = run_case(c, &lh_device_cpu, &WITH_THREADS[2]);
 	int status = 0;
 
 	for (uint32_t i = 0; i < wide.n; i++)
@@ -604,12 +406,12 @@ static int run_limited(void)
 static void test_steps_take_no_memory(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < N_ELEMENTS(large_cases); i++) {
+	for (const struct lh_cpu_case *c = lh_cpu_cases; c->c.name; c++) {
 		struct lh_error err = {0};
 		struct lh_case_run run;
 		struct mallinfo2 before, after;
 
-		lh_case_open(&large_cases[i].c, &lh_device_cpu, LH_F32, &run);
+		lh_case_open(&c->c, &lh_device_cpu, LH_F32, &run);
 		lh_case_forward(&run);
 		lh_case_backward(&run);
 		before = mallinfo2();
@@ -619,7 +421,7 @@ static void test_steps_take_no_memory(void **state)
 		}
 		after = mallinfo2();
 		if (after.uordblks + after.hblkhd != before.uordblks + before.hblkhd)
-			fail_msg("%s: %zu bytes became %zu", large_cases[i].c.name,
+			fail_msg("%s: %zu bytes became %zu", c->c.name,
 				 before.uordblks + before.hblkhd, after.uordblks + after.hblkhd);
 		lh_case_close(&run);
 	}
@@ -630,6 +432,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_portable_numbers_are_close_and_own_loops_the_same),
 		cmocka_unit_test(test_every_layer_agrees_with_the_reference),
+		cmocka_unit_test(test_functions_of_one_number_are_exact_to_a_millionth),
 		cmocka_unit_test(test_larger_layers_agree_with_the_reference),
 		cmocka_unit_test(test_own_loops_give_the_same_bits_for_any_number_of_threads),
 		cmocka_unit_test(test_a_second_run_gives_the_same_bits),

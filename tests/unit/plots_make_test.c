@@ -28,9 +28,9 @@ static const struct {
 	 "\"it's <b>\"\"odd\"\"</b> & `date` {/ x_1} $HOME\",7,3,2,200,15.5,0,10.0,14.0\n"},
 	{"epochs.csv",
 	 "epoch,calculation_s,wait_s,host_s,transfer_s,apply_s,wall_s,granularity,throughput_sps,"
-	 "local_sps\n"
-	 "0,4.25,0.5,1.0,2.0,0.25,9.0,1.4,11.1,23.9\n"
-	 "1,4.0,0.5,0.5,1.5,0.0,6.5,,15.4,25.0\n"},
+	 "local_sps,end_s,loss,accuracy,test_loss,test_accuracy\n"
+	 "0,4.25,0.5,1.0,2.0,0.25,9.0,1.4,11.1,23.9,9.0,2.5,0.125,,\n"
+	 "1,4.0,0.5,0.5,1.5,0.0,6.5,,15.4,25.0,15.5,1.5,0.5,1.25,0.75\n"},
 	{"cost.csv", "scope,item,class,usd_per_hour\n"
 		     "spot,vm,,0.36\nspot,egress,oceania,1.5\n"
 		     "on-demand,vm,,1.1\non-demand,egress,oceania,1.5\non-demand,total,,2.6\n"},
@@ -173,8 +173,9 @@ static void figures_without_data_are_left_out(void **state)
 	draw();
 	for (const struct lh_plot *plot = lh_plots; plot->name; plot++) {
 		lh_cleanup_free char *path = lh_strf("%s/figures/%s.svg", dir, plot->name);
-		bool is_of_epochs =
-			strcmp(plot->name, "throughput") == 0 || strcmp(plot->name, "time") == 0;
+		bool is_of_epochs = strcmp(plot->name, "throughput") == 0 ||
+				    strcmp(plot->name, "time") == 0 ||
+				    strcmp(plot->name, "loss") == 0;
 
 		assert_int_equal(lh_path_exists(path), is_of_epochs);
 	}
