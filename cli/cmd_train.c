@@ -93,7 +93,7 @@ static const struct lh_option option_rows[] = {
 	{.name = "evaluate", .arg = "N", .key = "train.evaluate",
 	 .doc = "epochs between two looks at the test data (1)"},
 	{.name = "augment", .key = "train.data.augment", .value = "true",
-	 .doc = "shift and mirror images at random"},
+	 .doc = "vary images (shifted, mirrored) or speech (shifted, masked) at random"},
 	{.name = "checkpoint", .arg = "DIR", .key = "checkpoints",
 	 .doc = "keep checkpoints there, the newest two"},
 	{.name = "checkpoint-every", .arg = "N", .key = "checkpoint_every",

@@ -27,7 +27,9 @@ static const struct lh_field train_data_fields[] = {
 	 .doc = "how unlike the sites' labels are: the alpha of a Dirichlet distribution (the "
 		"smaller, the more unlike); without: all ranks share one random order"},
 	{.key = "augment", .type = LH_FIELD_BOOLEAN, AT(struct lh_train_data, augment),
-	 .fallback = "false", .doc = "images are shifted by up to an eighth and mirrored at random"},
+	 .fallback = "false",
+	 .doc = "images are shifted by up to an eighth and mirrored, spectrograms of speech shifted "
+		"by up to a sixteenth and an eighth made silent, at random"},
 	END,
 };
 

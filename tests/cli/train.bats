@@ -199,7 +199,7 @@ interrupted() {
 		lenet5 --batch 10 --micro-batch 4|--batch: 10; expected a multiple of micro_batch, 4
 		lenet5 --precision half|--precision: 'half'; expected fp32, fp16 or bf16
 		lenet5 --set image=30|image=30: expected 28 or 32
-		deepfm --augment|only images are shifted and mirrored
+		deepfm --augment|only images and speech are varied
 	EOF
 	[ ! -e results ]
 }

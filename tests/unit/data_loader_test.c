@@ -189,6 +189,77 @@ static void test_images_are_moved_and_mirrored(void **state)
 	lh_dataset_free(ds);
 }
 
+enum { FRAMES = 48, MELS = 32, SHIFT_T = FRAMES / 16, SHIFT_P = MELS / 16 };
+
+/* Whether every number of `b` is that of `a` moved by (t, p) or silence, and how many are silent.
+ */
+static bool is_disguised(const float *a, const float *b, int t, int p, float silence,
+			 int *ret_silent)
+{
+	*ret_silent = 0;
+	for (int y = 0; y < FRAMES; y++)
+		for (int x = 0; x < MELS; x++) {
+			int from_y = y - t, from_x = x - p;
+			bool is_in = from_y >= 0 && from_y < FRAMES && from_x >= 0 && from_x < MELS;
+
+			if (is_in && b[y * MELS + x] == a[from_y * MELS + from_x])
+				continue;
+			if (b[y * MELS + x] != silence)
+				return false;
+			(*ret_silent)++;
+		}
+	return true;
+}
+
+/* Each time it is the sample itself, moved by no more than was said, with no more made silent. */
+static void test_voices_are_disguised(void **state)
+{
+	const struct lh_data_request request = {.kind = "synthetic-speech",
+						.n_samples = 3,
+						.seed = 4,
+						.n_mels = MELS,
+						.n_frames = FRAMES};
+	struct lh_dataset *ds = data_open(&request);
+	const struct lh_loader_spec plain_spec = {.in_order = true};
+	const struct lh_loader_spec spec = {.seed = 8, .in_order = true, .disguises_voices = true};
+	struct lh_loader *plain = load(ds, &plain_spec), *l = load(ds, &spec);
+	static float a[FRAMES * MELS], b[FRAMES * MELS];
+	int32_t tokens[2][64], targets[2][64];
+	int seen[2 * SHIFT_T + 1][2 * SHIFT_P + 1] = {{0}}, n_masked = 0;
+	float silence;
+
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		bool is_found = false;
+		int n_silent = 0;
+
+		assert_int_equal(
+			lh_loader_next(plain, 1, (void *[]){a, tokens[0], targets[0]}, NULL), 0);
+		assert_int_equal(lh_loader_next(l, 1, (void *[]){b, tokens[1], targets[1]}, NULL),
+				 0);
+		silence = a[0];
+		for (int k = 1; k < FRAMES * MELS; k++)
+			silence = a[k] < silence ? a[k] : silence;
+		for (int t = -SHIFT_T; !is_found && t <= SHIFT_T; t++)
+			for (int p = -SHIFT_P; !is_found && p <= SHIFT_P; p++)
+				if (is_disguised(a, b, t, p, silence, &n_silent)) {
+					is_found = true;
+					seen[t + SHIFT_T][p + SHIFT_P]++;
+				}
+		assert_true(is_found);
+		assert_true(n_silent <=
+			    (SHIFT_T + FRAMES / 8) * MELS + (SHIFT_P + MELS / 8) * FRAMES);
+		n_masked += n_silent > 0;
+		assert_int_equal(tokens[0][0], tokens[1][0]);
+	}
+	assert_true(n_masked > 250);
+	for (int w = 0; w < (2 * SHIFT_T + 1) * (2 * SHIFT_P + 1); w++) /* 8.6 expected */
+		assert_in_range(seen[w / (2 * SHIFT_P + 1)][w % (2 * SHIFT_P + 1)], 1, 25);
+	lh_loader_free(plain);
+	lh_loader_free(l);
+	lh_dataset_free(ds);
+}
+
 static void test_loaders_that_cannot_be_are_refused(void **state)
 {
 	const struct lh_data_request text = {.kind = "synthetic-text"};
@@ -200,6 +271,9 @@ static void test_loaders_that_cannot_be_are_refused(void **state)
 	(void)state;
 	assert_int_equal(lh_loader_new(tokens, &spec, &l, &err), LH_EINPUT);
 	assert_non_null(strstr(err.message, "synthetic-text has no images"));
+	spec = (struct lh_loader_spec){.disguises_voices = true};
+	assert_int_equal(lh_loader_new(tokens, &spec, &l, &err), LH_EINPUT);
+	assert_non_null(strstr(err.message, "synthetic-text has no voices"));
 	spec = (struct lh_loader_spec){.rank = 2, .n_ranks = 2};
 	assert_int_equal(lh_loader_new(tokens, &spec, &l, &err), LH_EINPUT);
 	assert_non_null(strstr(err.message, "rank 2 of 2"));
@@ -215,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_a_resumed_loader_goes_on_exactly),
 		cmocka_unit_test(test_evaluation_is_in_order),
 		cmocka_unit_test(test_images_are_moved_and_mirrored),
+		cmocka_unit_test(test_voices_are_disguised),
 		cmocka_unit_test(test_loaders_that_cannot_be_are_refused),
 	};
 

@@ -10,7 +10,7 @@
 #include "core/rng.h"
 #include "trainer/data/order.h"
 
-enum { PADDING_MAX = 4096 };
+enum { PADDING_MAX = 4096, VOICE_SHIFT_DENOMINATOR = 16, VOICE_MASK_DENOMINATOR = 8 };
 
 struct lh_loader {
 	struct lh_dataset *ds;
@@ -21,10 +21,24 @@ struct lh_loader {
 	uint64_t position;
 	uint64_t order_epoch; /* which `order` is of */
 	struct lh_order order;
-	/* of images to be moved; scratch is NULL where none are */
+	/* of images or spectrograms to be moved; scratch is NULL where none are */
 	uint32_t height, width, channels;
 	float *scratch;
 };
+
+static int prepare_voices(struct lh_loader *l, struct lh_error *err)
+{
+	uint32_t n;
+	const struct lh_data_field *mel = lh_dataset_fields(l->ds, &n);
+
+	if (strcmp(mel->name, "mel") != 0)
+		return lh_fail(err, LH_EINPUT, 0, "load data: %s has no voices to disguise",
+			       lh_dataset_spec(l->ds)->kind);
+	l->height = (uint32_t)mel->dims[0];
+	l->width = (uint32_t)mel->dims[1];
+	l->scratch = malloc(l->sample_bytes[0]);
+	return l->scratch ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "load data");
+}
 
 static int prepare_images(struct lh_loader *l, struct lh_error *err)
 {
@@ -67,7 +81,7 @@ int lh_loader_new(struct lh_dataset *ds, const struct lh_loader_spec *spec, stru
 		r = lh_fail(err, LH_EINPUT, 0, "load data: rank %u of %u, of %llu samples",
 			    spec->rank, l->spec.n_ranks, (unsigned long long)l->n);
 	else
-		r = prepare_images(l, err);
+		r = spec->disguises_voices ? prepare_voices(l, err) : prepare_images(l, err);
 	if (r < 0) {
 		lh_loader_free(l);
 		return r;
@@ -85,6 +99,62 @@ void lh_loader_free(struct lh_loader *loader)
 	free(loader);
 }
 
+static void init_rng(const struct lh_loader *l, uint64_t epoch, uint64_t sample, struct lh_rng *rng)
+{
+	char name[96];
+
+	snprintf(name, sizeof(name), "data/augment/%llu/%llu", (unsigned long long)epoch,
+		 (unsigned long long)sample);
+	lh_rng_init(rng, l->spec.seed, name);
+}
+
+/* How one axis of a spectrogram is disguised. */
+struct disguise {
+	int64_t n, shift;
+	int64_t mask_from, mask_to;
+};
+
+static struct disguise draw_disguise(uint32_t n, struct lh_rng *rng)
+{
+	uint64_t shift_max = n / VOICE_SHIFT_DENOMINATOR;
+	uint64_t masked = lh_rng_below(rng, n / VOICE_MASK_DENOMINATOR + 1);
+	struct disguise d = {.n = n};
+
+	d.shift = (int64_t)lh_rng_below(rng, 2 * shift_max + 1) - (int64_t)shift_max;
+	d.mask_from = (int64_t)lh_rng_below(rng, n - masked + 1);
+	d.mask_to = d.mask_from + (int64_t)masked;
+	return d;
+}
+
+/* Where a row or column comes from, or -1: it is silent. */
+static int64_t source_of(const struct disguise *d, int64_t i)
+{
+	int64_t from = i - d->shift;
+
+	return from < 0 || from >= d->n || (i >= d->mask_from && i < d->mask_to) ? -1 : from;
+}
+
+/* Writes the spectrogram in scratch, moved, with silence where nothing is left of it. */
+static void disguise_voice(const struct lh_loader *l, uint64_t epoch, uint64_t sample, float *ret)
+{
+	struct disguise time, pitch;
+	float silence = l->scratch[0];
+	struct lh_rng rng;
+
+	init_rng(l, epoch, sample, &rng);
+	time = draw_disguise(l->height, &rng);
+	pitch = draw_disguise(l->width, &rng);
+	for (int64_t i = 1; i < time.n * pitch.n; i++)
+		silence = l->scratch[i] < silence ? l->scratch[i] : silence;
+	for (int64_t t = 0; t < time.n; t++)
+		for (int64_t p = 0; p < pitch.n; p++) {
+			int64_t from_t = source_of(&time, t), from_p = source_of(&pitch, p);
+
+			*ret++ = from_t < 0 || from_p < 0 ? silence
+							  : l->scratch[from_t * pitch.n + from_p];
+		}
+}
+
 /* Writes the image in scratch, moved and mirrored. */
 static void move_image(const struct lh_loader *l, uint64_t epoch, uint64_t sample, float *ret)
 {
@@ -93,11 +163,8 @@ static void move_image(const struct lh_loader *l, uint64_t epoch, uint64_t sampl
 	int64_t down, right;
 	bool is_mirrored;
 	struct lh_rng rng;
-	char name[96];
 
-	snprintf(name, sizeof(name), "data/augment/%llu/%llu", (unsigned long long)epoch,
-		 (unsigned long long)sample);
-	lh_rng_init(&rng, l->spec.seed, name);
+	init_rng(l, epoch, sample, &rng);
 	down = (int64_t)lh_rng_below(&rng, 2 * (uint64_t)padding + 1) - padding;
 	right = (int64_t)lh_rng_below(&rng, 2 * (uint64_t)padding + 1) - padding;
 	is_mirrored = l->spec.flip && lh_rng_below(&rng, 2);
@@ -132,7 +199,9 @@ static int read_at(struct lh_loader *l, uint64_t position, void **fields, struct
 		fields[0] = l->scratch;
 	r = lh_dataset_read(l->ds, index, epoch, fields, err);
 	fields[0] = image;
-	if (r == 0 && l->scratch)
+	if (r == 0 && l->spec.disguises_voices)
+		disguise_voice(l, epoch, index, image);
+	else if (r == 0 && l->scratch)
 		move_image(l, epoch, index, image);
 	return r;
 }

@@ -27,6 +27,10 @@ struct lh_loader_spec {
 	 * to right every other time; by (seed, epoch, sample). */
 	uint32_t crop_padding;
 	bool flip;
+	/* Speech alone: its spectrogram is moved by up to a sixteenth in time and in frequency, and
+	 * up to an eighth of the frames and of the channels is made silent; by (seed, epoch,
+	 * sample). Source of the masks: D. Park et al., SpecAugment, 2019, arXiv 1904.08779. */
+	bool disguises_voices;
 };
 
 struct lh_loader;

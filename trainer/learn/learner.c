@@ -37,13 +37,14 @@ static int build_graph(struct lh_learner *l, struct lh_error *err)
 static int open_loader(struct lh_learner *l, struct lh_error *err)
 {
 	const struct lh_learner_place *place = &l->place;
+	bool moves = l->spec.augment && l->spec.model.preset->family->task == LH_TASK_IMAGES;
 	struct lh_loader_spec spec = {
 		.seed = place->seed,
 		.rank = place->rank,
 		.n_ranks = place->n_ranks,
-		.crop_padding =
-			l->spec.augment ? lh_dataset_spec(l->data)->height / SHIFT_DENOMINATOR : 0,
-		.flip = l->spec.augment,
+		.crop_padding = moves ? lh_dataset_spec(l->data)->height / SHIFT_DENOMINATOR : 0,
+		.flip = moves,
+		.disguises_voices = l->spec.augment && !moves,
 	};
 	const struct lh_shard_spec shard = {
 		.mode = LH_SHARD_SKEWED,

@@ -272,8 +272,9 @@ static void read_data(const struct section *top, struct lh_learn_spec *spec)
 	if (spec->skew != 0 && !(spec->skew >= SKEW_MIN && spec->skew <= SKEW_MAX))
 		complain(&s, "skew", "%g; expected %g to %g", spec->skew, SKEW_MIN, SKEW_MAX);
 	if (spec->augment && spec->model.preset &&
-	    spec->model.preset->family->task != LH_TASK_IMAGES)
-		complain(&s, "augment", "only images are shifted and mirrored");
+	    spec->model.preset->family->task != LH_TASK_IMAGES &&
+	    spec->model.preset->family->task != LH_TASK_SPEECH)
+		complain(&s, "augment", "only images and speech are varied");
 	check_keys(&s, known);
 	if (spec->model.preset)
 		lh_learn_request(&spec->model, &spec->data);
