@@ -175,10 +175,14 @@ struct training {
 static json_t *to_json(const struct training *t, const char *status)
 {
 	lh_cleanup_json json_t *job = json_deep_copy(t->job);
+	/* sums of convolutions depend on how many there were */
+	json_t *threads = json_object_get(json_object_get(t->view.begin, "device"), "threads");
 	lh_cleanup_free char *folder = getcwd(NULL, 0);
 	json_t *doc;
 
 	json_object_del(job, "weights");
+	if (threads)
+		json_object_set(json_object_get(job, "train"), "threads", threads);
 	doc = json_pack("{s:s, s:s, s:s, s:s, s:O}", "format", "longhaul-train/1", "version",
 			PACKAGE_VERSION, "status", status, "folder", folder ? folder : "", "job",
 			job);

@@ -28,6 +28,7 @@ struct child {
 	int in, out, said; /* its standard input, output and error; -1: closed */
 	int signals;
 	int n_signals; /* that have come */
+	bool has_said; /* something on standard error */
 	char *line;    /* begun, of its output */
 	size_t n_line;
 };
@@ -179,6 +180,7 @@ static void pass_on_said(struct child *c)
 	}
 	if (c->listener->before_message)
 		c->listener->before_message(c->listener->context);
+	c->has_said = true;
 	fwrite(text, 1, (size_t)n, stderr);
 }
 
@@ -229,6 +231,10 @@ static int reap(struct child *c, int outcome, int *ret_status, struct lh_error *
 	if (WIFSIGNALED(status))
 		return lh_fail(err, LH_ERUN, 0, "longhaul-learner was ended by signal %d (%s)",
 			       WTERMSIG(status), strsignal(WTERMSIG(status)));
+	if (WEXITSTATUS(status) && !c->has_said)
+		return lh_fail(err, LH_ERUN, 0,
+			       "longhaul-learner ended with status %d and did not say why",
+			       WEXITSTATUS(status));
 	*ret_status = WEXITSTATUS(status);
 	return 0;
 }

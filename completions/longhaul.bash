@@ -8,6 +8,11 @@ _longhaul_listed() {
 		in_suite && /^  / && suites == "" { print $1 }'
 }
 
+# Prints the names of the models, as `longhaul train --list` has them.
+_longhaul_models() {
+	"$1" train --list 2>/dev/null | awk '$3 ~ /^[0-9]+$/ || $4 ~ /^[0-9]+$/ { print $1 }'
+}
+
 _longhaul_add_words() {
 	mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$1" -- "$cur")
 }
@@ -31,7 +36,19 @@ _longhaul_value_of_option() {
 	--probe) _longhaul_add_words 'short full' ;;
 	--assume) _longhaul_add_words 'window link' ;;
 	--continent) _longhaul_add_words 'africa asia europe north-america oceania south-america' ;;
-	--sites) _longhaul_add_files -f ;;
+	--data)
+		_longhaul_add_words 'mnist: cifar10: webdataset: text: ctr: speech: synthetic-images synthetic-text
+			synthetic-ctr synthetic-speech'
+		;;
+	--optimizer) _longhaul_add_words 'sgd adamw lamb lars' ;;
+	--schedule) _longhaul_add_words 'constant cosine linear polynomial' ;;
+	--device) _longhaul_add_words 'cpu cuda reference' ;;
+	--precision) _longhaul_add_words 'fp32 fp16 bf16' ;;
+	--sites | --vocabulary) _longhaul_add_files -f ;;
+	--checkpoint) _longhaul_add_files -d ;;
+	-o) _longhaul_add_files -f ;;
+	--lr | --momentum | --weight-decay | --clip-norm | --warm-up | --batch | --micro-batch | --epochs | --steps) ;;
+	--samples | --evaluate | --checkpoint-every | --log-every | --threads | --seconds) ;;
 	--out) _longhaul_add_files -d ;;
 	--about | --bandwidth | --duration | --from | --mtu | --name | --provider | --site | --streams | --to | --unit) ;;
 	--capture) _longhaul_add_words 'all' ;;
@@ -48,6 +65,7 @@ _longhaul_argument() {
 		;;
 	import | capture) _longhaul_add_files -f ;;
 	exec | shell | verify) _longhaul_add_scenarios ;;
+	train | profile) _longhaul_add_words "$(_longhaul_models "${COMP_WORDS[0]}")" ;;
 	rerun | plot) _longhaul_add_files -d ;;
 	reproduce)
 		_longhaul_add_words "$(_longhaul_listed "${COMP_WORDS[0]}" --suites)"
@@ -63,7 +81,7 @@ _longhaul() {
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_longhaul_add_words 'run exec shell rerun verify list plot capture reproduce import doctor schema --help --version'
+		_longhaul_add_words 'run exec shell rerun verify train profile list plot capture reproduce import doctor schema --help --version'
 		return
 	fi
 	_longhaul_value_of_option "$previous" && return
@@ -76,6 +94,16 @@ _longhaul() {
 	exec)
 		_longhaul_add_words '--node --all --out --set --seed --backend --clock --nodes --charge-cpu --no-probe --capture
 			--time-limit --stuck-after --keep-going --help'
+		;;
+	train)
+		_longhaul_add_words '--list --data --vocabulary --set --optimizer --lr --momentum --weight-decay --clip-norm
+			--schedule --warm-up --batch --micro-batch --epochs --steps --samples --evaluate --augment --checkpoint
+			--checkpoint-every --resume --device --precision --threads --portable --seed --log-every --out --json
+			--quiet --no-figures --help'
+		;;
+	profile)
+		_longhaul_add_words '--batch --seconds --name --out --data --vocabulary --set --optimizer --device --precision
+			--threads --portable --seed --json --quiet --help'
 		;;
 	shell) _longhaul_add_words '--clock --backend --nodes --set --seed --help' ;;
 	rerun) _longhaul_add_words '--out --dry-run --json --quiet --no-figures --help' ;;

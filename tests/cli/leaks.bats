@@ -44,6 +44,18 @@ clean() {
 	clean 3 run --dry-run --capture nowhere "$srcdir/tests/guest/small.yaml"
 }
 
+@test "training and measuring leak nothing, nor does what they refuse" {
+	small='lenet5 --threads 1 --quiet'
+	clean 0 train $small --samples 64 --batch 16 --steps 2 --no-figures --out trained
+	clean 0 train $small --samples 64 --batch 16 --steps 2 --no-figures --json
+	clean 2 train $small --steps 2 --out trained
+	clean 3 train $small --set clases=3 --lr x --data mnist:/nowhere
+	clean 3 train lenett
+	clean 4 train resnet152 --batch 1000000
+	clean 0 train --list
+	clean 0 profile $small --batch 4,8 --seconds 0.1 --out measured.yaml
+}
+
 @test "bad scenarios and wrong usage leak nothing" {
 	for name in three-mistakes unknown-machine missing-network-file negative-price duplicate-key \
 		second-document not-yaml not-text alias-bomb a-list missing-keys wrong-type; do

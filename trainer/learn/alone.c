@@ -237,6 +237,8 @@ static int step(struct alone *a, struct lh_error *err)
 		rc = lh_learner_accumulate(a->learner, err);
 	if (rc || (rc = lh_learner_step(a->learner, err)))
 		return rc;
+	if (lh_learner_steps(a->learner) != now)
+		return 0; /* the loss was scaled by too much: the batch is lost */
 	is_last = is_stopped(a) || now == a->n_steps;
 	is_test_due =
 		now == a->n_steps || (!a->signal && ends_epochs(a, now, a->spec.evaluate_every));
