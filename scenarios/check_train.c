@@ -61,6 +61,27 @@ static void check_device(const struct lh_scenario *sc, const struct lh_yaml *tra
 			    "%s is computed on cuda alone; expected fp32", spec->precision);
 }
 
+static void check_transport(const struct lh_workload *w, const struct lh_yaml *workload,
+			    struct lh_diag *diag)
+{
+	const struct lh_yaml *written = lh_yaml_get(workload, "transport");
+	const char *device = w->train.device ? w->train.device : "";
+
+	if (!w->transport || strcmp(w->transport, "nccl") != 0)
+		return;
+	if (w->mode != LH_MODE_TRAIN || strcmp(device, "cuda") != 0)
+		lh_diag_add(
+			diag, written->pos, "workload.transport",
+			"NCCL moves what lies on GPUs; expected mode: train and train: {device: "
+			"cuda}");
+	if (w->strategy.kind && strcmp(w->strategy.kind, "ring") != 0)
+		lh_diag_add(diag, written->pos, "workload.transport",
+			    "NCCL reduces around rings; expected strategy: {kind: ring}");
+	if (w->compress && strcmp(w->compress, "none") != 0)
+		lh_diag_add(diag, written->pos, "workload.transport",
+			    "NCCL's numbers are not compressed; expected compress: none");
+}
+
 void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_workload *w = &sc->workload;
@@ -79,6 +100,7 @@ void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)
 		lh_diag_add(
 			diag, train->pos, "workload.train",
 			"stands beside mode replay, which learns nothing; expected mode: train");
+	check_transport(w, workload, diag);
 	if (train)
 		check_device(sc, train, diag);
 	if (train && w->train.data.kind)

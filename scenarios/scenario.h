@@ -379,6 +379,7 @@ struct lh_workload {
 	int64_t micro_batch; /* -1: the profile's */
 	struct lh_strategy_spec strategy;
 	char *compress;
+	char *transport;
 	int64_t epochs;
 	char **command; /* a program in the trainers' stead; then nothing above is set, and
 			 * without one nothing below */

@@ -68,6 +68,8 @@ static const struct lh_section speed_section = {
 /* A test holds this list and the trainer's table of compressors together. */
 static const struct lh_choice compressors[] = {{"fp16", 0}, {"none", 0}, {NULL, 0}};
 
+static const struct lh_choice transports[] = {{"tcp", 0}, {"nccl", 0}, {NULL, 0}};
+
 static const struct lh_field workload_fields[] = {
 	{.key = "model", .type = LH_FIELD_STRING, .flags = REQUIRED,
 	 AT(struct lh_workload, model), .doc = "what is trained: a model of the catalog"},
@@ -91,6 +93,10 @@ static const struct lh_field workload_fields[] = {
 	 .doc = "how the ranks synchronise"},
 	{.key = "compress", .type = LH_FIELD_WORD, AT(struct lh_workload, compress),
 	 .fallback = "fp16", .choices = compressors, .doc = "form of the gradients on the wire"},
+	{.key = "transport", .type = LH_FIELD_WORD, AT(struct lh_workload, transport),
+	 .fallback = "tcp", .choices = transports,
+	 .doc = "what carries the gradients: TCP connections of the trainers' own, or NCCL between "
+		"GPUs (strategy ring, compress none, train: {device: cuda})"},
 	{.key = "epochs", .type = LH_FIELD_INTEGER, AT(struct lh_workload, epochs),
 	 .fallback = "4", .min = 1, .max = 1000000, .doc = "rounds of target_batch samples"},
 	END,

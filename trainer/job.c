@@ -256,6 +256,10 @@ static int parse_strategy(struct section *s, struct lh_job *job)
 	if (!job->strategy)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: strategy.kind: no strategy \"%s\"",
 			       s->file, kind);
+	if (job->uses_nccl && job->strategy != &lh_strategy_ring)
+		return bad(s, "transport", "nccl goes with strategy ring alone");
+	if (job->uses_nccl)
+		job->strategy = &lh_strategy_nccl;
 	if ((rc = get_integer(&inner, "matchmaking_ns", 0, HOUR_NS, &job->matchmaking_ns)) ||
 	    (rc = get_boolean(&inner, "delayed_update", &job->delayed_update)))
 		return rc;
@@ -283,6 +287,11 @@ static int parse_words(struct section *s, struct lh_job *job)
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress: no compressor \"%s\"", s->file,
 			       text);
+	if ((rc = get_string(s, "transport", &text)))
+		return rc;
+	job->uses_nccl = strcmp(text, "nccl") == 0;
+	if (!job->uses_nccl && strcmp(text, "tcp") != 0)
+		return bad(s, "transport", "expected \"tcp\" or \"nccl\"");
 	return 0;
 }
 
@@ -305,12 +314,19 @@ static int parse_train(struct section *s, struct lh_job *job)
 static int parse_document(struct section *s, struct lh_job *job)
 {
 	bool is_training = strcmp(job->mode, "train") == 0;
-	const char *const known[] = {"format",	   "seed",
-				     "mode",	   "model",
-				     "parameters", "target_batch",
-				     "epochs",	   "compress",
-				     "strategy",   "start_timeout_ns",
-				     "ranks",	   is_training ? "train" : NULL,
+	const char *const known[] = {"format",
+				     "seed",
+				     "mode",
+				     "model",
+				     "parameters",
+				     "target_batch",
+				     "epochs",
+				     "compress",
+				     "strategy",
+				     "start_timeout_ns",
+				     "ranks",
+				     "transport",
+				     is_training ? "train" : NULL,
 				     NULL};
 	int64_t seed, parameters, target_batch, epochs;
 	int rc;

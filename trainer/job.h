@@ -47,6 +47,7 @@ struct lh_job {
 	uint32_t epochs;
 	const struct lh_compress_ops *compress;
 	const struct lh_strategy_ops *strategy;
+	bool uses_nccl; /* the strategy is NCCL's then */
 	int64_t matchmaking_ns;
 	bool delayed_update;
 	int64_t start_timeout_ns;

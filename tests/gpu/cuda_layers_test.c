@@ -65,6 +65,13 @@ static void test_bf16_agrees_with_the_reference(void **state)
 	compare_all(LH_BF16, TOLERANCE_BF16);
 }
 
+static void test_the_first_of_equal_numbers_is_the_largest(void **state)
+{
+	(void)state;
+	lh_ties_compare(lh_device_find("cuda"), LH_F32);
+	lh_ties_compare(lh_device_find("cuda"), LH_F16);
+}
+
 /* Four steps, each with a few roundings of 6e-8. */
 static void test_steps_of_optimizers_agree_with_the_reference(void **state)
 {
@@ -172,6 +179,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_fp32_agrees_with_the_reference),
 		cmocka_unit_test(test_fp16_agrees_with_the_reference),
 		cmocka_unit_test(test_bf16_agrees_with_the_reference),
+		cmocka_unit_test(test_the_first_of_equal_numbers_is_the_largest),
 		cmocka_unit_test(test_steps_of_optimizers_agree_with_the_reference),
 		cmocka_unit_test(test_gradients_are_the_same_in_every_run),
 		cmocka_unit_test(test_steps_after_the_first_take_no_memory),

@@ -285,3 +285,54 @@ void lh_case_compare(const struct lh_layer_case *c, const struct lh_device_ops *
 	lh_case_close(&comparison.device);
 	lh_case_close(&comparison.reference);
 }
+
+/* ---- ties ----------------------------------------------------------------------------------- */
+
+static struct lh_tensor *ties(struct lh_graph *g)
+{
+	return lh_pool(g, numbers(g, "x", DIMS(2, 7, 7, 8)), true, 3, 2, 1);
+}
+
+/* Forward and backward of windows and logits that hold 0, 1 and 2; the gradient of x. */
+static double *run_ties(const struct lh_device_ops *ops, enum lh_dtype compute, int64_t *ret_n,
+			struct lh_loss *ret_loss)
+{
+	const struct lh_layer_case c = {"ties", ties, false};
+	struct lh_error err = {0};
+	struct lh_case_run run;
+	struct lh_tensor *x;
+	double *values, *gradient;
+
+	lh_case_open(&c, ops, compute, &run);
+	lh_case_forward(&run);
+	x = lh_graph_find(run.graph, "x");
+	values = lh_case_read(&run, x, LH_DATA);
+	for (int64_t i = 0; i < x->n; i++)
+		values[i] = (double)(i * 7 % 5 % 3);
+	lh_case_write(&run, x, values);
+	if (lh_graph_forward(run.graph, &run.pass, &err) ||
+	    lh_loss_read(run.graph, run.loss, ret_loss, &err))
+		fail_msg("%s", err.message);
+	lh_case_backward(&run);
+	gradient = lh_case_read(&run, x, LH_GRAD);
+	*ret_n = x->n;
+	free(values);
+	lh_case_close(&run);
+	return gradient;
+}
+
+void lh_ties_compare(const struct lh_device_ops *ops, enum lh_dtype compute)
+{
+	struct lh_loss loss, expected;
+	int64_t n;
+	double *on_device = run_ties(ops, compute, &n, &loss);
+	double *on_reference = run_ties(&lh_device_reference32, LH_F32, &n, &expected);
+
+	assert_true(expected.n_right > 0 && expected.n_right < expected.n_counted);
+	assert_near(loss.n_counted, expected.n_counted, 0);
+	assert_near(loss.n_right, expected.n_right, 0);
+	for (int64_t i = 0; i < n; i++)
+		assert_near(on_device[i], on_reference[i], 1e-2 * fabs(on_reference[i]));
+	free(on_device);
+	free(on_reference);
+}

@@ -14,4 +14,7 @@ extern const struct lh_layer_case lh_wide_cases[];
 void lh_case_compare(const struct lh_layer_case *c, const struct lh_device_ops *ops,
 		     enum lh_dtype compute, double tolerance, double *worst);
 
+/* The same for ties: the first of equal numbers is the largest, in windows and in logits. */
+void lh_ties_compare(const struct lh_device_ops *ops, enum lh_dtype compute);
+
 #endif

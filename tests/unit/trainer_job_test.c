@@ -18,7 +18,7 @@
 static const char right[] =
 	"{\"format\": \"longhaul-trainer-job/1\", \"seed\": 1, \"mode\": \"replay\","
 	" \"model\": \"convnext-large\", \"parameters\": 197767336, \"target_batch\": 32768,"
-	" \"epochs\": 4, \"compress\": \"fp16\","
+	" \"epochs\": 4, \"transport\": \"tcp\", \"compress\": \"fp16\","
 	" \"strategy\": {\"kind\": \"butterfly\", \"matchmaking_ns\": 5000000000,"
 	" \"delayed_update\": true}, \"start_timeout_ns\": 30000000000,"
 	" \"ranks\": [" RANK("1") ", " RANK("2") "]}";

@@ -106,7 +106,9 @@ static struct lh_averaged averaged_gradients(void *state)
 {
 	struct train *t = state;
 
-	return (struct lh_averaged){.n = t->job->parameters, .values = t->gradients};
+	return (struct lh_averaged){.n = t->job->parameters,
+				    .values = t->gradients,
+				    .device = lh_learner_device(t->learner)};
 }
 
 static int train_micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)

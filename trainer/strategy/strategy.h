@@ -23,11 +23,14 @@ struct lh_average {
 	uint64_t checked_elements; /* averaged numbers compared with what they must be */
 };
 
+struct lh_device;
+
 /* What is averaged: a vector of n numbers, which must stay where it is. values NULL: it is
  * replayed, see sample.h. */
 struct lh_averaged {
 	uint64_t n;
-	float *values;
+	float *values;		  /* on the host */
+	struct lh_device *device; /* that they came from; NULL: replayed */
 };
 
 struct lh_strategy_ops {
@@ -54,6 +57,7 @@ struct lh_strategy_ops {
 
 extern const struct lh_strategy_ops lh_strategy_butterfly;
 extern const struct lh_strategy_ops lh_strategy_ring;
+extern const struct lh_strategy_ops lh_strategy_nccl; /* `ring` with the transport nccl */
 
 /* All strategies, the default first, NULL at the end. */
 extern const struct lh_strategy_ops *const lh_strategies[];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs the threads of a grid as fibers. See cuda_runtime.h. Fibers are made once and change by
- * setjmp and longjmp, which ask nothing of the system; AddressSanitizer follows swapcontext alone.
+ * setjmp and longjmp, which ask nothing of the system; AddressSanitizer is told.
  */
 #undef _FORTIFY_SOURCE // its longjmp takes another stack for a mistake
 
@@ -13,6 +13,9 @@
 #include <setjmp.h>
 #include <ucontext.h>
 #include <vector>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 dim3 gridDim, blockDim, blockIdx, threadIdx;
 enum lh_emulated_order lh_emulated_order;
@@ -28,11 +31,13 @@ struct barrier {
 
 /* Where a stack goes on. */
 struct place {
-	ucontext_t context;
-#ifndef __SANITIZE_ADDRESS__
-	jmp_buf jump;
-#endif
-	bool has_left; /* so that jump is where */
+	ucontext_t context; /* the first time */
+	jmp_buf jump;	    /* after that */
+	bool has_left;
+	/* for AddressSanitizer */
+	const void *stack;
+	size_t stack_bytes;
+	void *fake_stack;
 };
 
 struct fiber {
@@ -59,18 +64,45 @@ struct fiber &me()
 	return *engine.fibers[engine.running];
 }
 
+#ifdef __SANITIZE_ADDRESS__
+void tell_leaving(struct place &from, struct place &to)
+{
+	__sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.stack_bytes);
+}
+
+/* The first fiber to begin finds out where the scheduler's stack is. */
+void tell_arrived(struct place &at)
+{
+	const void *stack;
+	size_t bytes;
+
+	__sanitizer_finish_switch_fiber(at.fake_stack, &stack, &bytes);
+	if (engine.scheduler.stack == nullptr) {
+		engine.scheduler.stack = stack;
+		engine.scheduler.stack_bytes = bytes;
+	}
+}
+#else
+void tell_leaving(struct place &, struct place &)
+{
+}
+
+void tell_arrived(struct place &)
+{
+}
+#endif
+
 void go(struct place &from, struct place &to)
 {
-#ifdef __SANITIZE_ADDRESS__
-	swapcontext(&from.context, &to.context);
-#else
 	from.has_left = true;
-	if (_setjmp(from.jump))
+	tell_leaving(from, to);
+	if (_setjmp(from.jump)) {
+		tell_arrived(from);
 		return;
+	}
 	if (to.has_left)
 		_longjmp(to.jump, 1);
 	setcontext(&to.context);
-#endif
 }
 
 [[noreturn]] void die(const char *what)
@@ -83,6 +115,7 @@ void go(struct place &from, struct place &to)
 /* A thread of one block after the other. */
 void run_fiber()
 {
+	tell_arrived(me().place);
 	for (;;) {
 		(*engine.thread)();
 		me().is_done = true;
@@ -108,6 +141,8 @@ std::unique_ptr<struct fiber> make_fiber()
 	std::unique_ptr<struct fiber> fiber = std::make_unique<struct fiber>();
 
 	getcontext(&fiber->place.context);
+	fiber->place.stack = fiber->stack;
+	fiber->place.stack_bytes = STACK_BYTES;
 	fiber->place.context.uc_stack.ss_sp = fiber->stack;
 	fiber->place.context.uc_stack.ss_size = STACK_BYTES;
 	fiber->place.context.uc_link = nullptr;
