@@ -19,8 +19,6 @@
 /* Three standard deviations must leave a micro-batch some time. */
 /* Hivemind's advice for a few peers, and what the published runs had. */
 static const int64_t MATCHMAKING_NS = INT64_C(5000000000);
-static const double VARIATION_MAX = 0.33;
-static const double SPEED_MIN = 1e-3, SPEED_MAX = 1e8; /* samples/s */
 
 /* Of packets lost, doubled, damaged: beyond it no connection would come about. */
 static const double SHARE_MAX = 0.9;
@@ -207,20 +205,25 @@ static const struct lh_host_cost *host_cost_find(const struct lh_machine *m, con
 	return fallback;
 }
 
-/* A node whose speed the workload says. */
-static bool resolve_with_speed(struct lh_scenario *sc, const struct lh_node_spec *spec,
-			       const char *path, struct lh_node *ret, struct lh_diag *diag)
+/* What the machine's host costs with the model; false, with a message, where it does not say. */
+static bool resolve_host(const struct lh_scenario *sc, const struct lh_node_spec *spec,
+			 const char *path, struct lh_node *ret, struct lh_diag *diag)
 {
-	ret->profile = &sc->workload.speed;
-	ret->micro_batch = sc->workload.micro_batch;
-	if (!ret->machine)
-		return false;
 	ret->host = host_cost_find(ret->machine, sc->workload.model);
 	if (!ret->host)
 		lh_diag_add(diag, spec->pos, path,
 			    "machine '%s' has no host costs for model '%s' and no `default`",
 			    spec->machine, sc->workload.model);
 	return ret->host != NULL;
+}
+
+/* A node whose speed the workload says. */
+static bool resolve_with_speed(struct lh_scenario *sc, const struct lh_node_spec *spec,
+			       const char *path, struct lh_node *ret, struct lh_diag *diag)
+{
+	ret->profile = &sc->workload.speed;
+	ret->micro_batch = sc->workload.micro_batch;
+	return ret->machine && resolve_host(sc, spec, path, ret, diag);
 }
 
 /* Fills what a node of this kind is made of; false, with messages, where something lacks. */
@@ -249,26 +252,21 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 	if (!ret->machine || !ret->machine->gpu || !sc->model)
 		return false;
 	ret->profile = profile_find(sc, ret->machine->gpu, model);
-	ret->host = host_cost_find(ret->machine, model);
 	if (!ret->profile)
 		lh_diag_add(diag, spec->pos, path,
 			    "profile '%s' of machine '%s' has no speed for model '%s'",
 			    ret->machine->gpu, spec->machine, model);
-	else if (ret->profile->variation_ratio > VARIATION_MAX)
+	else if (ret->profile->variation_ratio > LH_VARIATION_MAX)
 		lh_diag_add(diag, spec->pos, path,
 			    "profile '%s' varies model '%s' by more than %.0f %%",
-			    ret->machine->gpu, model, 100 * VARIATION_MAX);
-	else if (!(ret->profile->samples_per_s >= SPEED_MIN &&
-		   ret->profile->samples_per_s <= SPEED_MAX))
+			    ret->machine->gpu, model, 100 * LH_VARIATION_MAX);
+	else if (!(ret->profile->samples_per_s >= LH_SPEED_MIN &&
+		   ret->profile->samples_per_s <= LH_SPEED_MAX))
 		lh_diag_add(diag, spec->pos, path,
 			    "profile '%s' gives model '%s' %g samples/s; expected %g to %g",
-			    ret->machine->gpu, model, ret->profile->samples_per_s, SPEED_MIN,
-			    SPEED_MAX);
-	if (!ret->host)
-		lh_diag_add(diag, spec->pos, path,
-			    "machine '%s' has no host costs for model '%s' and no `default`",
-			    spec->machine, model);
-	if (!ret->profile || !ret->host || site < 0)
+			    ret->machine->gpu, model, ret->profile->samples_per_s, LH_SPEED_MIN,
+			    LH_SPEED_MAX);
+	if (!resolve_host(sc, spec, path, ret, diag) || !ret->profile || site < 0)
 		return false;
 	ret->accumulate_ns = ret->host->accumulate_ns;
 	ret->apply_ns = ret->host->apply_ns;

@@ -5,6 +5,12 @@
 
 #include "scenarios/scenario.h"
 
+/* Speeds that a trainer takes, in samples/s, and how much a micro-batch may vary: three standard
+ * deviations below the mean it still takes some time. */
+#define LH_SPEED_MIN 1e-3
+#define LH_SPEED_MAX 1e8
+#define LH_VARIATION_MAX 0.33
+
 /* A queue by itself: whether its keys go together. */
 void lh_check_queue(const struct lh_queue_spec *queue, struct lh_pos pos, const char *key_path,
 		    struct lh_diag *diag);

@@ -8,19 +8,17 @@
 #include "core/yaml.h"
 #include "scenarios/check_internal.h"
 
-static const double VARIATION_MAX = 0.33;
-static const double SPEED_MIN = 1e-3, SPEED_MAX = 1e8; /* samples/s */
-
 static void check_speed(const struct lh_workload *w, const struct lh_yaml *written,
 			struct lh_diag *diag)
 {
-	if (!(w->speed.samples_per_s >= SPEED_MIN && w->speed.samples_per_s <= SPEED_MAX))
+	if (!(w->speed.samples_per_s >= LH_SPEED_MIN && w->speed.samples_per_s <= LH_SPEED_MAX))
 		lh_diag_add(diag, written->pos, "workload.compute.samples_per_s",
-			    "%g; expected %g to %g", w->speed.samples_per_s, SPEED_MIN, SPEED_MAX);
-	if (w->speed.variation_ratio > VARIATION_MAX)
+			    "%g; expected %g to %g", w->speed.samples_per_s, LH_SPEED_MIN,
+			    LH_SPEED_MAX);
+	if (w->speed.variation_ratio > LH_VARIATION_MAX)
 		lh_diag_add(diag, written->pos, "workload.compute.variation",
 			    "more than %.0f %%: a micro-batch could take no time",
-			    100 * VARIATION_MAX);
+			    100 * LH_VARIATION_MAX);
 	if (w->micro_batch < 1)
 		lh_diag_add(diag, written->pos, "workload.micro_batch",
 			    "missing; with `compute` no profile says how many samples are a "
