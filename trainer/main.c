@@ -12,8 +12,8 @@
 #include "trainer/compute/compute.h"
 #include "trainer/job.h"
 #include "trainer/program.h"
+#include "trainer/rank.h"
 #include "trainer/strategy/strategy.h"
-#include "trainer/trainer.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unknown"
@@ -166,7 +166,7 @@ static int run(const struct options *options, struct lh_error *err)
 	if (rc == 0)
 		rc = find_mode(&job, options->job_path, &compute, err);
 	if (rc == 0)
-		rc = lh_trainer_run(&job, compute, rank, options->events_path, err);
+		rc = lh_rank_run(&job, compute, rank, options->events_path, err);
 	lh_job_done(&job);
 	return rc;
 }
