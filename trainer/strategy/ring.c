@@ -163,7 +163,7 @@ static int ring_open(struct lh_mesh *mesh, struct lh_traffic *traffic, struct lh
 static void add_to_wire(const struct ring *g, const uint8_t *wire, const float *values, uint32_t n,
 			float weight, uint8_t *ret_wire)
 {
-	const struct lh_compress_ops *compress = g->mesh->job->compress;
+	const struct lh_codec_ops *compress = g->mesh->job->compress;
 
 	if (wire)
 		compress->decode(wire, n, g->sum);
