@@ -285,10 +285,16 @@ static int parse_words(struct section *s, struct lh_job *job)
 	snprintf(job->mode, sizeof(job->mode), "%s", text);
 	if ((rc = get_string(s, "compress", &text)))
 		return rc;
-	job->compress = lh_compress_find(text);
+	job->compress = lh_codec_find(text);
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress: no compressor \"%s\"", s->file,
 			       text);
+	if (!job->compress->bytes_per_element)
+		return lh_fail(
+			s->err, LH_EINPUT, 0,
+			"%s: compress: %s has no fixed size per element, which all strategies "
+			"need",
+			s->file, text);
 	if ((rc = get_string(s, "transport", &text)))
 		return rc;
 	job->uses_nccl = strcmp(text, "nccl") == 0;

@@ -46,7 +46,7 @@ struct lh_job {
 	uint64_t parameters;
 	uint64_t target_batch; /* samples */
 	uint32_t epochs;
-	const struct lh_compress_ops *compress;
+	const struct lh_codec_ops *compress;
 	const struct lh_strategy_ops *strategy;
 	bool uses_nccl; /* the strategy is NCCL's then */
 	struct lh_strategy_settings settings;

@@ -56,8 +56,9 @@ static void print_help(void)
 	for (size_t i = 0; lh_strategies[i]; i++)
 		printf("  %-14s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
 	printf("\ncompressors:\n");
-	for (size_t i = 0; lh_compressors[i]; i++)
-		printf("  %-14s  %s\n", lh_compressors[i]->name, lh_compressors[i]->doc);
+	for (size_t i = 0; lh_codecs[i]; i++)
+		if (lh_codecs[i]->bytes_per_element)
+			printf("  %-14s  %s\n", lh_codecs[i]->name, lh_codecs[i]->doc);
 	printf("\nExit status: 0 done, 1 failed, 2 wrong usage, 3 wrong job.\n");
 }
 

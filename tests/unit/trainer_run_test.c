@@ -59,7 +59,7 @@ static void world_init(struct world *w, uint32_t n, double samples_per_s)
 		.parameters = PARAMETERS,
 		.target_batch = TARGET,
 		.epochs = EPOCHS,
-		.compress = &lh_compress_fp16,
+		.compress = &lh_codec_fp16,
 		.strategy = lh_strategy_find("butterfly"),
 		.settings = {.matchmaking_ns = 10 * LH_NS_PER_MS,
 			     .delayed_update = true,
@@ -245,7 +245,7 @@ static int64_t check_rank(const struct world *w, uint32_t rank)
 }
 
 static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
-		    const struct lh_compress_ops *compress, bool delayed_update)
+		    const struct lh_codec_ops *compress, bool delayed_update)
 {
 	struct world w;
 	int64_t samples = 0;
@@ -273,27 +273,26 @@ static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
 static void test_four_ranks_average_and_count_exactly(void **state)
 {
 	(void)state;
-	run_all(4, lh_strategy_find("butterfly"), &lh_compress_fp16, true);
+	run_all(4, lh_strategy_find("butterfly"), &lh_codec_fp16, true);
 }
 
 static void test_two_ranks_in_single_precision_apply_at_once(void **state)
 {
 	(void)state;
-	run_all(2, lh_strategy_find("butterfly"), &lh_compress_none, false);
+	run_all(2, lh_strategy_find("butterfly"), &lh_codec_none, false);
 }
 
 static void test_a_ring_of_two_to_five_averages(void **state)
 {
 	(void)state;
 	for (uint32_t n = 2; n <= 5; n++)
-		run_all(n, lh_strategy_find("ring"), n % 2 ? &lh_compress_fp16 : &lh_compress_none,
-			true);
+		run_all(n, lh_strategy_find("ring"), n % 2 ? &lh_codec_fp16 : &lh_codec_none, true);
 }
 
 static void test_one_rank_trains_alone(void **state)
 {
 	(void)state;
-	run_all(1, lh_strategy_find("butterfly"), &lh_compress_fp16, false);
+	run_all(1, lh_strategy_find("butterfly"), &lh_codec_fp16, false);
 }
 
 static void test_more_ranks_than_parameters_work(void **state)

@@ -194,7 +194,7 @@ static void post_all(struct butterfly *b, enum phase phase, uint32_t epoch, uint
 static int reduce(struct butterfly *b, uint32_t epoch, const uint64_t *samples, uint64_t total,
 		  struct lh_error *err)
 {
-	const struct lh_compress_ops *compress = b->mesh->job->compress;
+	const struct lh_codec_ops *compress = b->mesh->job->compress;
 	uint32_t self = b->mesh->self, n = b->layout.elements[self];
 	const uint8_t *own = at_shard(b, b->mine, self);
 

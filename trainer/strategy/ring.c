@@ -164,7 +164,7 @@ static int ring_open(struct lh_rank *rank, struct lh_averaged averaged, void **r
 static void add_to_wire(const struct ring *g, const uint8_t *wire, const float *values, uint32_t n,
 			float weight, uint8_t *ret_wire)
 {
-	const struct lh_compress_ops *compress = g->mesh->job->compress;
+	const struct lh_codec_ops *compress = g->mesh->job->compress;
 
 	if (wire)
 		compress->decode(wire, n, g->sum);
