@@ -21,7 +21,8 @@ struct lh_rank {
 	const struct lh_job *job;
 	const struct lh_job_rank *me;
 	uint32_t self;
-	uint32_t n; /* ranks */
+	uint32_t incarnation; /* how often it has been started before, and lost */
+	uint32_t n;	      /* ranks */
 	struct lh_events *events;
 	struct lh_mesh mesh; /* after lh_rank_connect, as the next two */
 	struct lh_traffic *traffic;
@@ -33,13 +34,20 @@ struct lh_rank {
 	int64_t epoch_begin_ns;
 };
 
+/* Which of the job's ranks this is, and what else is its own. */
+struct lh_rank_options {
+	uint32_t rank;
+	uint32_t incarnation; /* how often the rank has been started before, and lost */
+	const char *events_path;
+};
+
 /*
- * Runs rank of the job to its end by its strategy, computing by compute, and writes its events to
- * events_path; returns when all is done or failed. A failure is also the file's last event. Ignores
- * SIGPIPE from then on. LH_ESYS, LH_ERUN.
+ * Runs a rank of the job to its end by its strategy, computing by compute, and writes its events;
+ * returns when all is done or failed. A failure is also the file's last event. Ignores SIGPIPE from
+ * then on. LH_EINPUT where the strategy takes no rank back that was lost; LH_ESYS, LH_ERUN.
  */
-int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute, uint32_t rank,
-		const char *events_path, struct lh_error *err);
+int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute,
+		const struct lh_rank_options *options, struct lh_error *err);
 
 /* Opens connections as wanted (lh_mesh_open) with the job's streams, and the count of traffic; the
  * first epoch begins then. Errors as lh_mesh_open. */
@@ -69,7 +77,12 @@ struct lh_average {
 	uint64_t checked_elements; /* averaged numbers compared with what they must be */
 };
 
-/* Writes `average`, from begin_ns to now. */
+/* Writes `average`, from begin_ns to end_ns. */
+int lh_rank_write_average_until(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				int64_t end_ns, const struct lh_average *average,
+				struct lh_error *err);
+
+/* The same to now. */
 int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
 			  const struct lh_average *average, struct lh_error *err);
 
@@ -81,8 +94,15 @@ int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, 
  * learnt, `epoch`, and flushes. The next begins. */
 int lh_rank_end_epoch(struct lh_rank *rank, uint32_t epoch, uint64_t samples, struct lh_error *err);
 
+/* Writes `connection`: the counters of a connection with peer that is about to be closed. */
+int lh_rank_write_connection(struct lh_rank *rank, uint32_t peer, const char *channel, int fd,
+			     struct lh_error *err);
+
 /* The end of all: what was learnt, the rest of the traffic, the connections' counters, `end`. */
 int lh_rank_finish(struct lh_rank *rank, struct lh_error *err);
+
+/* The same for a rank that does not have what has been learnt. */
+int lh_rank_leave(struct lh_rank *rank, struct lh_error *err);
 
 /* The host's time for bytes that this rank sends, by its averaging_bps; 0 where it is not charged.
  */

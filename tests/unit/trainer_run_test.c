@@ -97,7 +97,8 @@ static void start_rank(struct world *w, uint32_t rank)
 	if (w->pids[rank])
 		return;
 	alarm(DEADLINE_S);
-	lh_rank_run(&w->job, &lh_compute_replay, rank, path, &err);
+	lh_rank_run(&w->job, &lh_compute_replay,
+		    &(struct lh_rank_options){.rank = rank, .events_path = path}, &err);
 	free(path);
 	_exit(lh_error_exit_status(&err));
 }

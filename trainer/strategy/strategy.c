@@ -20,6 +20,22 @@ static const struct lh_strategy_ops ring = {
 	.averaging = &lh_averaging_ring,
 };
 
+static const struct lh_strategy_ops hivemind = {
+	.name = "hivemind",
+	.doc = "target batch by whoever is there: ranks may be lost, come late and come back",
+	.is_elastic = true,
+	.check = lh_elastic_check,
+	.run = lh_elastic_run,
+};
+
+static const struct lh_strategy_ops moshpit = {
+	.name = "moshpit",
+	.doc = "weights averaged in small groups on a grid; ranks as with hivemind",
+	.is_elastic = true,
+	.check = lh_elastic_check,
+	.run = lh_elastic_run,
+};
+
 const struct lh_strategy_ops lh_strategy_nccl = {
 	.name = "ring",
 	.doc = "all-reduce around a ring, by NCCL between GPUs",
@@ -28,9 +44,7 @@ const struct lh_strategy_ops lh_strategy_nccl = {
 };
 
 const struct lh_strategy_ops *const lh_strategies[] = {
-	&butterfly,
-	&ring,
-	NULL,
+	&butterfly, &ring, &hivemind, &moshpit, NULL,
 };
 
 const struct lh_strategy_ops *lh_strategy_find(const char *name)

@@ -15,6 +15,7 @@ struct lh_averaging_ops;
 struct lh_strategy_ops {
 	const char *name;
 	const char *doc; /* one line */
+	bool is_elastic; /* ranks may be lost, come late and come back */
 	/* What the job says that this strategy cannot do. LH_EINPUT. NULL: nothing to check. */
 	int (*check)(const struct lh_job *job, struct lh_error *err);
 	/* All epochs of a rank whose computing is open. LH_ESYS, LH_ERUN; what it opened is closed.
@@ -34,5 +35,9 @@ const struct lh_strategy_ops *lh_strategy_find(const char *name);
 
 /* The loop of strategies that average gradients: see target_batch.c. */
 int lh_target_batch_run(struct lh_rank *rank, struct lh_error *err);
+
+/* The loop of strategies whose groups change: see elastic.c; and what it cannot do. */
+int lh_elastic_check(const struct lh_job *job, struct lh_error *err);
+int lh_elastic_run(struct lh_rank *rank, struct lh_error *err);
 
 #endif
