@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trainer/compress/kernels_internal.h"
+#include "trainer/compress/kernels_matrix_internal.h"
 #include "trainer/compress/kernels_sparse_internal.h"
 
 const struct lh_codec_ops *const lh_codecs[] = {
@@ -41,4 +42,9 @@ const struct lh_kernels *lh_kernels(void)
 const struct lh_sparse_kernels *lh_sparse_kernels(void)
 {
 	return lh_kernels_wide_fit() ? &lh_sparse_kernels_wide : &lh_sparse_kernels_any;
+}
+
+const struct lh_matrix_kernels *lh_matrix_kernels(void)
+{
+	return lh_kernels_wide_fit() ? &lh_matrix_kernels_wide : &lh_matrix_kernels_any;
 }
