@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "trainer/compress/compress.h"
+#include "trainer/strategy/settings.h"
 
 struct lh_strategy_ops;
 
@@ -47,9 +48,9 @@ struct lh_job {
 	uint32_t epochs;
 	const struct lh_compress_ops *compress;
 	const struct lh_strategy_ops *strategy;
-	bool uses_nccl; /* the strategy is NCCL's then */
-	int64_t matchmaking_ns;
-	bool delayed_update;
+	bool uses_nccl;				 /* the strategy is NCCL's then */
+	struct lh_strategy_settings settings;	 /* of the strategy */
+	struct lh_compress_settings compressing; /* of the compressor */
 	int64_t start_timeout_ns;
 	uint32_t n_ranks;
 	struct lh_job_rank *ranks; /* owned */

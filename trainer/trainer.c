@@ -295,7 +295,7 @@ static int apply(struct trainer *t, struct lh_error *err)
 	int64_t begin_ns = lh_clock_now_ns(), end_ns = begin_ns + t->me->apply_ns;
 	int rc;
 
-	if (t->job->delayed_update) {
+	if (t->job->settings.delayed_update) {
 		t->late = (struct late_update){true, t->progress.epoch, begin_ns, end_ns};
 		return 0;
 	}
@@ -339,7 +339,7 @@ static int run_epoch(struct trainer *t, uint32_t epoch, struct lh_error *err)
 	int rc;
 
 	lh_progress_begin_epoch(&t->progress, epoch, t->epoch_begin_ns);
-	t->matchmaking = (struct lh_matchmaking){.at_least_ns = t->job->matchmaking_ns};
+	t->matchmaking = (struct lh_matchmaking){.at_least_ns = t->job->settings.matchmaking_ns};
 	t->n_micro_batches = 0;
 	t->compute_end_ns = t->epoch_begin_ns;
 	t->told_ns = t->epoch_begin_ns;

@@ -18,7 +18,7 @@
 static const char right[] =
 	"{\"format\": \"longhaul-trainer-job/1\", \"seed\": 1, \"mode\": \"replay\","
 	" \"model\": \"convnext-large\", \"parameters\": 197767336, \"target_batch\": 32768,"
-	" \"epochs\": 4, \"transport\": \"tcp\", \"compress\": \"fp16\","
+	" \"epochs\": 4, \"transport\": \"tcp\", \"compress\": {\"kind\": \"fp16\"},"
 	" \"strategy\": {\"kind\": \"butterfly\", \"matchmaking_ns\": 5000000000,"
 	" \"delayed_update\": true}, \"start_timeout_ns\": 30000000000,"
 	" \"ranks\": [" RANK("1") ", " RANK("2") "]}";
@@ -44,7 +44,7 @@ static void test_a_right_job_is_read(void **state)
 	assert_int_equal(job.epochs, 4);
 	assert_ptr_equal(job.compress, &lh_compress_fp16);
 	assert_ptr_equal(job.strategy, &lh_strategy_butterfly);
-	assert_true(job.matchmaking_ns == 5000000000 && job.delayed_update);
+	assert_true(job.settings.matchmaking_ns == 5000000000 && job.settings.delayed_update);
 	assert_string_equal(job.ranks[1].node, "gc-us/2");
 	assert_int_equal(job.ranks[1].socket_address.ss_family, AF_INET);
 	assert_near(job.ranks[1].samples_per_s, 36.9, 0.0);
@@ -87,7 +87,7 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"197767336", "99999999999999", "parameters: 99999999999999; expected"},
 		{"32768", "0", "target_batch: 0"},
 		{"\"epochs\": 4", "\"epochs\": 0", "epochs: 0"},
-		{"fp16", "fp61", "compress: no compressor \"fp61\""},
+		{"fp16", "fp61", "compress.kind: no compressor \"fp61\""},
 		{"butterfly", "moth", "strategy.kind: no strategy \"moth\""},
 		{"5000000000", "-5", "strategy.matchmaking_ns: -5"},
 		{"true", "1", "strategy.delayed_update: expected true or false"},

@@ -61,8 +61,7 @@ static void world_init(struct world *w, uint32_t n, double samples_per_s)
 		.epochs = EPOCHS,
 		.compress = &lh_compress_fp16,
 		.strategy = &lh_strategy_butterfly,
-		.matchmaking_ns = 10 * LH_NS_PER_MS,
-		.delayed_update = true,
+		.settings = {.matchmaking_ns = 10 * LH_NS_PER_MS, .delayed_update = true},
 		.start_timeout_ns = 10 * LH_NS_PER_S,
 		.n_ranks = n,
 		.ranks = w->ranks,
@@ -252,7 +251,7 @@ static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
 	world_init(&w, n, 10000);
 	w.job.strategy = strategy;
 	w.job.compress = compress;
-	w.job.delayed_update = delayed_update;
+	w.job.settings.delayed_update = delayed_update;
 	for (uint32_t rank = 0; rank < n; rank++)
 		start_rank(&w, rank);
 	for (uint32_t rank = 0; rank < n; rank++)

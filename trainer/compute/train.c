@@ -194,7 +194,7 @@ static int finish_train(void *state, int64_t t_ns, struct lh_events *events, str
 	struct train *t = state;
 	int rc = write_weights(t, t_ns, events, err);
 
-	if (rc || t->rank != 0 || (t->last_evaluated == t->job->epochs && !t->job->delayed_update))
+	if (rc || t->rank != 0 || (t->last_evaluated == t->job->epochs && !t->job->settings.delayed_update))
 		return rc;
 	return evaluate(t, t->job->epochs - 1, t_ns, events, err);
 }
