@@ -34,6 +34,10 @@ void lh_timeline_check(struct lh_scenario *scenario, const int64_t *count, struc
 /* A workload that trains, or says how fast its nodes compute. */
 void lh_train_check(const struct lh_scenario *scenario, struct lh_diag *diag);
 
+/* What strategy and compressor need beside their own bounds, and their defaults that depend on the
+ * nodes, which go into the tree. */
+void lh_strategy_check(struct lh_scenario *scenario, struct lh_diag *diag);
+
 /* Complains that name, at pos, is no site; not where the network could not be read. */
 void lh_say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
 			 const char *key_path, struct lh_diag *diag);

@@ -75,7 +75,7 @@ static void check_transport(const struct lh_workload *w, const struct lh_yaml *w
 	if (w->strategy.kind && strcmp(w->strategy.kind, "ring") != 0)
 		lh_diag_add(diag, written->pos, "workload.transport",
 			    "NCCL reduces around rings; expected strategy: {kind: ring}");
-	if (w->compress && strcmp(w->compress, "none") != 0)
+	if (w->compress.kind && strcmp(w->compress.kind, "none") != 0)
 		lh_diag_add(diag, written->pos, "workload.transport",
 			    "NCCL's numbers are not compressed; expected compress: none");
 }
