@@ -218,6 +218,7 @@ void lh_bind_list(const struct lh_bind_site *s, size_t *count)
 		if (item.value->kind != LH_YAML_SCALAR) {
 			lh_diag_add(s->diag, item.value->pos, s->path, "expected a %s",
 				    is_words ? "word" : "whole number");
+			*count += !is_words; /* 0 there */
 			continue;
 		}
 		if (!is_words) {

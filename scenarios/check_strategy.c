@@ -15,6 +15,7 @@ enum { TEXT_MAX_BYTES = 256 };
 
 /* A workload's strategy while it is checked. */
 struct subject {
+	const struct lh_section *compressors;
 	struct lh_strategy_spec *strategy;
 	const struct lh_compress_spec *compress;
 	unsigned kind;	     /* enum lh_strategy_kinds; 0: unknown, as the next */
@@ -265,7 +266,7 @@ static void list_compressors(const struct subject *s, char *text, size_t n_text)
 	for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
 		if ((companions[i].strategies | companions[i].servers_of_gradients) & s->kind)
 			all |= companions[i].compressors;
-	lh_kinds_format(&lh_compress_section, all, text, n_text);
+	lh_kinds_format(s->compressors, all, text, n_text);
 }
 
 static void check_companions(const struct subject *s)
@@ -293,15 +294,16 @@ static void check_companions(const struct subject *s)
 				"fixed in the strategy");
 }
 
-void lh_strategy_check(struct lh_scenario *sc, struct lh_diag *diag)
+void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *strategies,
+			     const struct lh_section *compressors, struct lh_diag *diag)
 {
 	struct lh_yaml *workload = lh_yaml_get(sc->tree, "workload");
 	struct subject s = {
+		.compressors = compressors,
 		.strategy = &sc->workload.strategy,
 		.compress = &sc->workload.compress,
-		.kind = lh_section_kind_named(&lh_strategy_section, sc->workload.strategy.kind),
-		.compressor =
-			lh_section_kind_named(&lh_compress_section, sc->workload.compress.kind),
+		.kind = lh_section_kind_named(strategies, sc->workload.strategy.kind),
+		.compressor = lh_section_kind_named(compressors, sc->workload.compress.kind),
 		.written = lh_yaml_get(workload, "strategy"),
 		.compress_written = lh_yaml_get(workload, "compress"),
 		.diag = diag,
@@ -326,4 +328,9 @@ void lh_strategy_check(struct lh_scenario *sc, struct lh_diag *diag)
 		check_elastic(&s);
 	if (s.kind && s.compressor)
 		check_companions(&s);
+}
+
+void lh_strategy_check(struct lh_scenario *sc, struct lh_diag *diag)
+{
+	lh_strategy_check_among(sc, &lh_strategy_section, &lh_compress_section, diag);
 }
