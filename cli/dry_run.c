@@ -10,7 +10,7 @@
 #include "emulator/engine.h"
 #include "emulator/plan.h"
 
-enum { CELL = 32, WORST_FP16_BYTES = 2, FP32_BYTES = 4 };
+enum { CELL = 32, HALF_BYTES = 2, FP32_BYTES = 4 };
 
 static const char *show(enum lh_unit_kind kind, int64_t v, char *buf)
 {
@@ -41,7 +41,7 @@ static void print_command(const struct lh_scenario *sc)
 static void print_training(const struct lh_scenario *sc)
 {
 	const struct lh_workload *w = &sc->workload;
-	int64_t bytes = strcmp(w->compress, "fp16") == 0 ? WORST_FP16_BYTES : FP32_BYTES;
+	int64_t bytes = strcmp(w->compress, "none") == 0 ? FP32_BYTES : HALF_BYTES;
 	int64_t n = (int64_t)sc->n_nodes;
 	char a[CELL];
 

@@ -41,7 +41,7 @@ static int64_t bytes_per_element(const char *compress)
 {
 	if (!compress || strcmp(compress, "none") == 0)
 		return 4;
-	return strcmp(compress, "fp16") == 0 ? 2 : 0;
+	return strcmp(compress, "fp16") == 0 || strcmp(compress, "bf16") == 0 ? 2 : 0;
 }
 
 /* Payload of all ranks in one epoch, the same for a butterfly and a ring; -1 where there is no

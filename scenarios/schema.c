@@ -66,7 +66,7 @@ static const struct lh_section speed_section = {
 };
 
 /* A test holds this list and the trainer's table of compressors together. */
-static const struct lh_choice compressors[] = {{"fp16", 0}, {"none", 0}, {NULL, 0}};
+static const struct lh_choice compressors[] = {{"fp16", 0}, {"none", 0}, {"bf16", 0}, {NULL, 0}};
 
 static const struct lh_choice transports[] = {{"tcp", 0}, {"nccl", 0}, {NULL, 0}};
 

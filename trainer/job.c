@@ -220,7 +220,7 @@ static int parse_ranks(struct section *s, struct lh_job *job)
 		return LH_EINPUT;
 	n = json_array_size(array);
 	if (!json_is_array(array) || n < 1 || n > LH_JOB_RANKS_MAX)
-		return bad(s, "ranks", "expected an array of 1 to 128 ranks");
+		return bad(s, "ranks", "expected an array of 1 to 512 ranks");
 	job->ranks = calloc(n, sizeof(*job->ranks));
 	if (!job->ranks)
 		return lh_fail(s->err, LH_ESYS, 0, "%s: out of memory", s->file);
@@ -253,15 +253,17 @@ static int parse_strategy(struct section *s, struct lh_job *job)
 	if ((rc = get_string(&inner, "kind", &kind)))
 		return rc;
 	job->strategy = lh_strategy_find(kind);
+	job->settings.streams = 1;
 	if (!job->strategy)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: strategy.kind: no strategy \"%s\"",
 			       s->file, kind);
-	if (job->uses_nccl && job->strategy != &lh_strategy_ring)
+	if (job->uses_nccl && strcmp(job->strategy->name, "ring") != 0)
 		return bad(s, "transport", "nccl goes with strategy ring alone");
 	if (job->uses_nccl)
 		job->strategy = &lh_strategy_nccl;
-	if ((rc = get_integer(&inner, "matchmaking_ns", 0, HOUR_NS, &job->matchmaking_ns)) ||
-	    (rc = get_boolean(&inner, "delayed_update", &job->delayed_update)))
+	if ((rc = get_integer(&inner, "matchmaking_ns", 0, HOUR_NS,
+			      &job->settings.matchmaking_ns)) ||
+	    (rc = get_boolean(&inner, "delayed_update", &job->settings.delayed_update)))
 		return rc;
 	return check_all_read(&inner, known);
 }
@@ -283,10 +285,16 @@ static int parse_words(struct section *s, struct lh_job *job)
 	snprintf(job->mode, sizeof(job->mode), "%s", text);
 	if ((rc = get_string(s, "compress", &text)))
 		return rc;
-	job->compress = lh_compress_find(text);
+	job->compress = lh_codec_find(text);
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress: no compressor \"%s\"", s->file,
 			       text);
+	if (!job->compress->bytes_per_element)
+		return lh_fail(
+			s->err, LH_EINPUT, 0,
+			"%s: compress: %s has no fixed size per element, which all strategies "
+			"need",
+			s->file, text);
 	if ((rc = get_string(s, "transport", &text)))
 		return rc;
 	job->uses_nccl = strcmp(text, "nccl") == 0;

@@ -14,11 +14,12 @@
 
 #include "core/error.h"
 #include "trainer/compress/compress.h"
+#include "trainer/strategy/settings.h"
 
 struct lh_strategy_ops;
 
 enum {
-	LH_JOB_RANKS_MAX = 128,
+	LH_JOB_RANKS_MAX = 512,
 	LH_JOB_NAME_MAX = 128, /* bytes of a node, site, model or address, with the NUL */
 };
 
@@ -45,11 +46,10 @@ struct lh_job {
 	uint64_t parameters;
 	uint64_t target_batch; /* samples */
 	uint32_t epochs;
-	const struct lh_compress_ops *compress;
+	const struct lh_codec_ops *compress;
 	const struct lh_strategy_ops *strategy;
 	bool uses_nccl; /* the strategy is NCCL's then */
-	int64_t matchmaking_ns;
-	bool delayed_update;
+	struct lh_strategy_settings settings;
 	int64_t start_timeout_ns;
 	uint32_t n_ranks;
 	struct lh_job_rank *ranks; /* owned */
