@@ -18,9 +18,9 @@ static const uint32_t member_counts[] = {1,  2,	 3,  4,	 5,  6,	 7,  8,	 9,  10,
 static const uint64_t sizes[] = {0, 1, 2, 7, 64, 193};
 
 /* Half a unit in the last place of a number's significand. */
-static double rounding(const struct lh_compress_ops *codec)
+static double rounding(const struct lh_codec_ops *codec)
 {
-	return codec == &lh_compress_fp16 ? 0x1p-11 : 0x1p-24;
+	return codec == &lh_codec_fp16 ? 0x1p-11 : 0x1p-24;
 }
 
 /*
@@ -92,8 +92,8 @@ static void assert_total_bytes(const struct world *w)
 static void exercise(const struct lh_collective_ops *ops, const struct lh_collective_form *form,
 		     void (*assert_bytes)(const struct world *))
 {
-	static const struct lh_compress_ops *const codecs[] = {&lh_compress_none,
-							       &lh_compress_fp16};
+	static const struct lh_codec_ops *const codecs[] = {&lh_codec_none,
+							       &lh_codec_fp16};
 
 	for (size_t c = 0; c < N_ELEMENTS(codecs); c++) {
 		struct world world;
@@ -359,7 +359,7 @@ static void test_blocks_are_gathered(void **state)
 			struct world world;
 
 			lh_rng_init(&rng, n, "gather");
-			world_open(&world, all[i], &form, &lh_compress_none, 1);
+			world_open(&world, all[i], &form, &lh_codec_none, 1);
 			for (uint32_t m = 0; m < n; m++)
 				for (uint64_t k = 0; k < world.slices.at[n]; k++)
 					world.results[m][k] *= (float)n; /* it is divided */
@@ -383,7 +383,7 @@ static void test_a_second_round_is_as_the_first(void **state)
 
 	(void)state;
 	lh_rng_init(&rng, 1, "rounds");
-	world_open(&world, &lh_collective_tree, &form, &lh_compress_fp16, 1);
+	world_open(&world, &lh_collective_tree, &form, &lh_codec_fp16, 1);
 	world_run(&world, &rng);
 	memcpy(first, world.results[0], sizeof(first));
 	for (uint32_t i = 0; i < form.n; i++)
@@ -402,7 +402,7 @@ static void test_slices_are_the_begin_of_chunks(void **state)
 
 	(void)state;
 	assert_int_equal(lh_collective_ring.make(&form, 0, &plan, NULL), 0);
-	assert_int_equal(lh_collective_slices_init(&slices, &plan, &lh_compress_fp16, 3, NULL), 0);
+	assert_int_equal(lh_collective_slices_init(&slices, &plan, &lh_codec_fp16, 3, NULL), 0);
 	for (uint32_t c = 0; c < 3; c++)
 		assert_int_equal(lh_collective_slice_elements(&slices, c), 3);
 	assert_int_equal(slices.wire_at[3], 18);

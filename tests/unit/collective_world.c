@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tests/unit/test.h"
-#include "trainer/collective/codec.h"
 
 struct message {
 	uint32_t from;
@@ -45,7 +44,7 @@ static void fill(struct world *world, uint64_t seed)
 }
 
 void world_open(struct world *world, const struct lh_collective_ops *ops,
-		const struct lh_collective_form *form, const struct lh_compress_ops *codec,
+		const struct lh_collective_form *form, const struct lh_codec_ops *codec,
 		uint64_t seed)
 {
 	struct lh_error err = {0};

@@ -9,7 +9,7 @@
 
 struct world {
 	const struct lh_collective_form *form;
-	const struct lh_compress_ops *codec;
+	const struct lh_codec_ops *codec;
 	struct lh_collective_plan *plans;
 	struct lh_collective_program *program;
 	struct lh_collective_slices slices;
@@ -21,7 +21,7 @@ struct world {
 
 /* Plans that fit together, and numbers in [-1, 1) for everyone; fails the test otherwise. */
 void world_open(struct world *world, const struct lh_collective_ops *ops,
-		const struct lh_collective_form *form, const struct lh_compress_ops *codec,
+		const struct lh_collective_form *form, const struct lh_codec_ops *codec,
 		uint64_t seed);
 
 /* Runs all members until nothing moves any more; every message comes after all that its pair sent

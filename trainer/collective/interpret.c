@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "core/cleanup.h"
-#include "trainer/collective/codec.h"
 #include "trainer/collective/interpret_internal.h"
 
 /* from's chunk is added to to's. */
@@ -60,8 +59,8 @@ uint32_t lh_collective_program_owner(const struct lh_collective_program *program
 }
 
 void lh_collective_program_run(const struct lh_collective_program *program, uint32_t chunk,
-			       const struct lh_compress_ops *codec, float divisor,
-			       uint32_t n_elements, float *values, float *scratch, void *ret_wire)
+			       const struct lh_codec_ops *codec, float divisor, uint32_t n_elements,
+			       float *values, float *scratch, void *ret_wire)
 {
 	const struct step *steps = program->steps + (size_t)chunk * (program->n_members - 1);
 	float *owned = values + (size_t)program->owner[chunk] * n_elements;

@@ -34,8 +34,8 @@ uint32_t lh_collective_program_owner(const struct lh_collective_program *program
  * all-reduces and reduce-scatters.
  */
 void lh_collective_program_run(const struct lh_collective_program *program, uint32_t chunk,
-			       const struct lh_compress_ops *codec, float divisor,
-			       uint32_t n_elements, float *values, float *scratch, void *ret_wire);
+			       const struct lh_codec_ops *codec, float divisor, uint32_t n_elements,
+			       float *values, float *scratch, void *ret_wire);
 
 /* values[i] += more[i], in single precision: the one place that reduces, so that rounding is the
  * same everywhere. */

@@ -12,14 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/collective/codec.h"
 #include "trainer/collective/flow.h"
 #include "trainer/collective/interpret.h"
 
 struct lh_collective_numbers {
 	const struct lh_collective_plan *plan;
 	const struct lh_collective_slices *slices;
-	const struct lh_compress_ops *codec;
+	const struct lh_codec_ops *codec;
 	float divisor;
 	struct lh_collective_flow *flow;
 	float *values;	/* the caller's */
@@ -33,8 +32,7 @@ struct lh_collective_numbers {
 
 int lh_collective_slices_init(struct lh_collective_slices *slices,
 			      const struct lh_collective_plan *plan,
-			      const struct lh_compress_ops *codec, uint64_t most,
-			      struct lh_error *err)
+			      const struct lh_codec_ops *codec, uint64_t most, struct lh_error *err)
 {
 	*slices = (struct lh_collective_slices){
 		.n_chunks = plan->n_chunks,
@@ -50,7 +48,7 @@ int lh_collective_slices_init(struct lh_collective_slices *slices,
 		uint64_t real = elements < most ? elements : most;
 
 		slices->at[c + 1] = slices->at[c] + real;
-		slices->wire_at[c + 1] = slices->wire_at[c] + lh_collective_wire_bytes(codec, real);
+		slices->wire_at[c + 1] = slices->wire_at[c] + codec->wire_bytes(real);
 		if (real > slices->longest)
 			slices->longest = real;
 	}
@@ -150,7 +148,7 @@ static bool alloc(struct lh_collective_numbers *m)
 
 int lh_collective_numbers_open(const struct lh_collective_plan *plan,
 			       const struct lh_collective_slices *slices,
-			       const struct lh_compress_ops *codec, float divisor,
+			       const struct lh_codec_ops *codec, float divisor,
 			       struct lh_collective_numbers **ret_numbers, struct lh_error *err)
 {
 	struct lh_collective_numbers *m = calloc(1, sizeof(*m));

@@ -26,7 +26,7 @@ struct lh_collective_numbers;
 /* At most `most` elements of every chunk; UINT64_MAX: all. LH_ESYS. */
 int lh_collective_slices_init(struct lh_collective_slices *slices,
 			      const struct lh_collective_plan *plan,
-			      const struct lh_compress_ops *codec, uint64_t most,
+			      const struct lh_codec_ops *codec, uint64_t most,
 			      struct lh_error *err);
 
 /* All zeros is fine. */
@@ -43,7 +43,7 @@ static inline uint32_t lh_collective_slice_elements(const struct lh_collective_s
  * *ret_numbers is given to lh_collective_numbers_close. LH_ESYS. */
 int lh_collective_numbers_open(const struct lh_collective_plan *plan,
 			       const struct lh_collective_slices *slices,
-			       const struct lh_compress_ops *codec, float divisor,
+			       const struct lh_codec_ops *codec, float divisor,
 			       struct lh_collective_numbers **ret_numbers, struct lh_error *err);
 
 /* NULL is fine. */
