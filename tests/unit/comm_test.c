@@ -204,6 +204,7 @@ static void test_a_variable_message_tells_its_length(void **state)
 	assert_int_equal(lh_comm_wait(p.comm[1], &got, soon(), NULL), 0);
 	assert_true(got.message.length == 24 && got.message.head_bytes == 24);
 	assert_memory_equal(room, bytes, 24);
+	assert_int_equal(lh_comm_wait(p.comm[0], &sent, soon(), NULL), 0);
 	m.length = 1001;
 	lh_comm_receive(p.comm[1], 0, &most, room, &got);
 	lh_comm_send(p.comm[0], 1, &m, bytes, &sent);
