@@ -12,6 +12,7 @@ static int64_t bytes_per_element(unsigned compressor)
 	case LH_KIND_NONE:
 		return 4;
 	case LH_KIND_FP16:
+	case LH_KIND_BF16:
 		return 2;
 	default:
 		return 0;

@@ -25,6 +25,7 @@ static const struct lh_choice collectives[] = {DENSE_KINDS, {NULL, 0}};
 static const struct lh_choice compressors[] = {
 	{"fp16", LH_KIND_FP16},
 	{"none", LH_KIND_NONE},
+	{"bf16", LH_KIND_BF16},
 	{NULL, 0},
 };
 

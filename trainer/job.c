@@ -208,7 +208,7 @@ static int parse_ranks(struct section *s, struct lh_job *job)
 		return LH_EINPUT;
 	n = json_array_size(array);
 	if (!json_is_array(array) || n < 1 || n > LH_JOB_RANKS_MAX)
-		return bad(s, "ranks", "expected an array of 1 to 128 ranks");
+		return bad(s, "ranks", "expected an array of 1 to 512 ranks");
 	job->ranks = calloc(n, sizeof(*job->ranks));
 	if (!job->ranks)
 		return lh_fail(s->err, LH_ESYS, 0, "%s: out of memory", s->file);
@@ -240,10 +240,11 @@ static int parse_strategy(struct section *s, struct lh_job *job)
 	if ((rc = get_string(&inner, "kind", &kind)))
 		return rc;
 	job->strategy = lh_strategy_find(kind);
+	job->settings.streams = 1;
 	if (!job->strategy)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: strategy.kind: no strategy \"%s\"",
 			       s->file, kind);
-	if (job->uses_nccl && job->strategy != &lh_strategy_ring)
+	if (job->uses_nccl && strcmp(job->strategy->name, "ring") != 0)
 		return bad(s, "transport", "nccl goes with strategy ring alone");
 	if (job->uses_nccl)
 		job->strategy = &lh_strategy_nccl;
@@ -259,9 +260,14 @@ static int parse_compress(struct section *s, struct lh_job *job)
 		return LH_EINPUT;
 	if (lh_compress_settings_read(object, "compress", &job->compressing, s->err))
 		return lh_error_prefix(s->err, "%s", s->file);
-	job->compress = lh_compress_find(job->compressing.kind);
+	job->compress = lh_codec_find(job->compressing.kind);
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress.kind: no compressor \"%s\"",
+			       s->file, job->compressing.kind);
+	if (!job->compress->bytes_per_element)
+		return lh_fail(s->err, LH_EINPUT, 0,
+			       "%s: compress.kind: %s has no fixed size per element, which all "
+			       "strategies need",
 			       s->file, job->compressing.kind);
 	return 0;
 }

@@ -19,7 +19,7 @@
 struct lh_strategy_ops;
 
 enum {
-	LH_JOB_RANKS_MAX = 128,
+	LH_JOB_RANKS_MAX = 512,
 	LH_JOB_NAME_MAX = 128, /* bytes of a node, site, model or address, with the NUL */
 };
 
@@ -46,7 +46,7 @@ struct lh_job {
 	uint64_t parameters;
 	uint64_t target_batch; /* samples */
 	uint32_t epochs;
-	const struct lh_compress_ops *compress;
+	const struct lh_codec_ops *compress;
 	const struct lh_strategy_ops *strategy;
 	bool uses_nccl;				 /* the strategy is NCCL's then */
 	struct lh_strategy_settings settings;	 /* of the strategy */

@@ -12,8 +12,8 @@
 #include "trainer/compute/compute.h"
 #include "trainer/job.h"
 #include "trainer/program.h"
+#include "trainer/rank.h"
 #include "trainer/strategy/strategy.h"
-#include "trainer/trainer.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unknown"
@@ -56,8 +56,9 @@ static void print_help(void)
 	for (size_t i = 0; lh_strategies[i]; i++)
 		printf("  %-14s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
 	printf("\ncompressors:\n");
-	for (size_t i = 0; lh_compressors[i]; i++)
-		printf("  %-14s  %s\n", lh_compressors[i]->name, lh_compressors[i]->doc);
+	for (size_t i = 0; lh_codecs[i]; i++)
+		if (lh_codecs[i]->bytes_per_element)
+			printf("  %-14s  %s\n", lh_codecs[i]->name, lh_codecs[i]->doc);
 	printf("\nExit status: 0 done, 1 failed, 2 wrong usage, 3 wrong job.\n");
 }
 
@@ -166,7 +167,7 @@ static int run(const struct options *options, struct lh_error *err)
 	if (rc == 0)
 		rc = find_mode(&job, options->job_path, &compute, err);
 	if (rc == 0)
-		rc = lh_trainer_run(&job, compute, rank, options->events_path, err);
+		rc = lh_rank_run(&job, compute, rank, options->events_path, err);
 	lh_job_done(&job);
 	return rc;
 }

@@ -110,8 +110,8 @@ static void test_none_returns_the_same_bits(void **state)
 	uint8_t wire[sizeof(values) + 1];
 
 	(void)state;
-	lh_compress_none.encode(values, N_ELEMENTS(values), wire + 1);
-	lh_compress_none.decode(wire + 1, N_ELEMENTS(values), back);
+	lh_codec_none.encode(values, N_ELEMENTS(values), wire + 1);
+	lh_codec_none.decode(wire + 1, N_ELEMENTS(values), back);
 	assert_memory_equal(values, back, sizeof(values));
 }
 
@@ -122,16 +122,16 @@ static void test_fp16_is_little_endian(void **state)
 	uint8_t wire[sizeof(expected)];
 
 	(void)state;
-	lh_compress_fp16.encode(one_and_minus_two, 2, wire);
+	lh_codec_fp16.encode(one_and_minus_two, 2, wire);
 	assert_memory_equal(wire, expected, sizeof(expected));
 }
 
 static void test_compressors_are_found_by_name(void **state)
 {
 	(void)state;
-	for (size_t i = 0; lh_compressors[i]; i++)
-		assert_ptr_equal(lh_compress_find(lh_compressors[i]->name), lh_compressors[i]);
-	assert_null(lh_compress_find("fp8"));
+	for (size_t i = 0; lh_codecs[i]; i++)
+		assert_ptr_equal(lh_codec_find(lh_codecs[i]->name), lh_codecs[i]);
+	assert_null(lh_codec_find("fp8"));
 }
 
 int main(void)

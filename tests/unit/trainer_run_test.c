@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole ranks, one process each, over loopback and in real time. */
-#include "trainer/trainer.h"
+#include "trainer/rank.h"
 
 #include <arpa/inet.h>
 #include <jansson.h>
@@ -59,9 +59,11 @@ static void world_init(struct world *w, uint32_t n, double samples_per_s)
 		.parameters = PARAMETERS,
 		.target_batch = TARGET,
 		.epochs = EPOCHS,
-		.compress = &lh_compress_fp16,
-		.strategy = &lh_strategy_butterfly,
-		.settings = {.matchmaking_ns = 10 * LH_NS_PER_MS, .delayed_update = true},
+		.compress = &lh_codec_fp16,
+		.strategy = lh_strategy_find("butterfly"),
+		.settings = {.matchmaking_ns = 10 * LH_NS_PER_MS,
+			     .delayed_update = true,
+			     .streams = 1},
 		.start_timeout_ns = 10 * LH_NS_PER_S,
 		.n_ranks = n,
 		.ranks = w->ranks,
@@ -95,7 +97,7 @@ static void start_rank(struct world *w, uint32_t rank)
 	if (w->pids[rank])
 		return;
 	alarm(DEADLINE_S);
-	lh_trainer_run(&w->job, &lh_compute_replay, rank, path, &err);
+	lh_rank_run(&w->job, &lh_compute_replay, rank, path, &err);
 	free(path);
 	_exit(lh_error_exit_status(&err));
 }
@@ -191,7 +193,7 @@ static int64_t sent_elements(const struct world *w, uint32_t rank)
 {
 	uint32_t n = w->job.n_ranks;
 
-	if (w->job.strategy == &lh_strategy_butterfly || n == 1)
+	if (w->job.strategy == lh_strategy_find("butterfly") || n == 1)
 		return (int64_t)lh_shard_butterfly_elements(PARAMETERS, n, rank);
 	return (int64_t)(2 * PARAMETERS - lh_shard_elements(PARAMETERS, n, (rank + 1) % n) -
 			 lh_shard_elements(PARAMETERS, n, (rank + 2) % n));
@@ -201,7 +203,8 @@ static int64_t received_elements(const struct world *w, uint32_t rank)
 {
 	uint32_t n = w->job.n_ranks;
 
-	return sent_elements(w, w->job.strategy == &lh_strategy_ring ? (rank + n - 1) % n : rank);
+	return sent_elements(w, w->job.strategy == lh_strategy_find("ring") ? (rank + n - 1) % n
+									    : rank);
 }
 
 /* Checks one rank's bytes; returns its samples of all epochs. */
@@ -242,7 +245,7 @@ static int64_t check_rank(const struct world *w, uint32_t rank)
 }
 
 static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
-		    const struct lh_compress_ops *compress, bool delayed_update)
+		    const struct lh_codec_ops *compress, bool delayed_update)
 {
 	struct world w;
 	int64_t samples = 0;
@@ -270,26 +273,26 @@ static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
 static void test_four_ranks_average_and_count_exactly(void **state)
 {
 	(void)state;
-	run_all(4, &lh_strategy_butterfly, &lh_compress_fp16, true);
+	run_all(4, lh_strategy_find("butterfly"), &lh_codec_fp16, true);
 }
 
 static void test_two_ranks_in_single_precision_apply_at_once(void **state)
 {
 	(void)state;
-	run_all(2, &lh_strategy_butterfly, &lh_compress_none, false);
+	run_all(2, lh_strategy_find("butterfly"), &lh_codec_none, false);
 }
 
 static void test_a_ring_of_two_to_five_averages(void **state)
 {
 	(void)state;
 	for (uint32_t n = 2; n <= 5; n++)
-		run_all(n, &lh_strategy_ring, n % 2 ? &lh_compress_fp16 : &lh_compress_none, true);
+		run_all(n, lh_strategy_find("ring"), n % 2 ? &lh_codec_fp16 : &lh_codec_none, true);
 }
 
 static void test_one_rank_trains_alone(void **state)
 {
 	(void)state;
-	run_all(1, &lh_strategy_butterfly, &lh_compress_fp16, false);
+	run_all(1, lh_strategy_find("butterfly"), &lh_codec_fp16, false);
 }
 
 static void test_more_ranks_than_parameters_work(void **state)

@@ -1,19 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of compressors. See compress.h. */
+/* The table of codecs, and the choice of their loops. See compress.h and kernels_internal.h. */
 #include "trainer/compress/compress.h"
 
 #include <string.h>
 
-const struct lh_compress_ops *const lh_compressors[] = {
-	&lh_compress_fp16,
-	&lh_compress_none,
-	NULL,
+#include "trainer/compress/kernels_internal.h"
+
+const struct lh_codec_ops *const lh_codecs[] = {
+	&lh_codec_fp16,	      &lh_codec_none,	&lh_codec_bf16, &lh_codec_uniform8,
+	&lh_codec_blockwise8, &lh_codec_onebit, NULL,
 };
 
-const struct lh_compress_ops *lh_compress_find(const char *name)
+const struct lh_codec_ops *lh_codec_find(const char *name)
 {
-	for (size_t i = 0; lh_compressors[i]; i++)
-		if (strcmp(lh_compressors[i]->name, name) == 0)
-			return lh_compressors[i];
+	for (size_t i = 0; lh_codecs[i]; i++)
+		if (strcmp(lh_codecs[i]->name, name) == 0)
+			return lh_codecs[i];
 	return NULL;
+}
+
+#ifdef __x86_64__
+int lh_kernels_wide_fit(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	       __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+#else
+int lh_kernels_wide_fit(void)
+{
+	return 1;
+}
+#endif
+
+const struct lh_kernels *lh_kernels(void)
+{
+	return lh_kernels_wide_fit() ? &lh_kernels_wide : &lh_kernels_any;
 }

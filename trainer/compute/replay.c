@@ -86,6 +86,22 @@ static int nothing_to_average(void *state, uint64_t samples, struct lh_error *er
 	return 0;
 }
 
+static int no_weights_to_read(void *state, float *ret_weights, struct lh_error *err)
+{
+	(void)state;
+	(void)ret_weights;
+	(void)err;
+	return 0;
+}
+
+static int no_weights_to_write(void *state, const float *weights, struct lh_error *err)
+{
+	(void)state;
+	(void)weights;
+	(void)err;
+	return 0;
+}
+
 static int nothing_to_apply(void *state, struct lh_error *err)
 {
 	(void)state;
@@ -120,6 +136,8 @@ const struct lh_compute_ops lh_compute_replay = {
 	.averaged = replayed_vector,
 	.micro_batch = replay_micro_batch,
 	.begin_average = nothing_to_average,
+	.read_weights = no_weights_to_read,
+	.write_weights = no_weights_to_write,
 	.apply = nothing_to_apply,
 	.end_epoch = nothing_learnt,
 	.finish = nothing_left,

@@ -21,9 +21,9 @@
 
 #include "core/cleanup.h"
 #include "trainer/clock.h"
+#include "trainer/strategy/averaging.h"
 #include "trainer/strategy/sample.h"
 #include "trainer/strategy/shard.h"
-#include "trainer/strategy/strategy.h"
 #include "trainer/transport/bulk.h"
 
 enum phase { REDUCE_SCATTER, ALL_GATHER, N_PHASES };
@@ -115,9 +115,10 @@ static int alloc_buffers(struct butterfly *b, struct lh_error *err)
 	return 0;
 }
 
-static int butterfly_open(struct lh_mesh *mesh, struct lh_traffic *traffic,
-			  struct lh_averaged averaged, void **ret_state, struct lh_error *err)
+static int butterfly_open(struct lh_rank *rank, struct lh_averaged averaged, void **ret_state,
+			  struct lh_error *err)
 {
+	struct lh_mesh *mesh = &rank->mesh;
 	const struct lh_job *job = mesh->job;
 	struct butterfly *b = calloc(1, sizeof(*b));
 	int rc;
@@ -133,10 +134,10 @@ static int butterfly_open(struct lh_mesh *mesh, struct lh_traffic *traffic,
 		lh_sample_layout_init(&b->layout, averaged.n, mesh->n);
 	b->sent_bytes =
 		lh_shard_butterfly_elements(averaged.n, mesh->n, mesh->self) * b->element_bytes;
-	b->host_ns = lh_strategy_host_ns(job, mesh->self, b->sent_bytes);
+	b->host_ns = lh_rank_host_ns(rank, b->sent_bytes);
 	rc = alloc_buffers(b, err);
 	if (rc == 0)
-		rc = open_bulk(b, traffic, err);
+		rc = open_bulk(b, rank->traffic, err);
 	if (rc) {
 		butterfly_close(b);
 		return rc;
@@ -193,7 +194,7 @@ static void post_all(struct butterfly *b, enum phase phase, uint32_t epoch, uint
 static int reduce(struct butterfly *b, uint32_t epoch, const uint64_t *samples, uint64_t total,
 		  struct lh_error *err)
 {
-	const struct lh_compress_ops *compress = b->mesh->job->compress;
+	const struct lh_codec_ops *compress = b->mesh->job->compress;
 	uint32_t self = b->mesh->self, n = b->layout.elements[self];
 	const uint8_t *own = at_shard(b, b->mine, self);
 
@@ -306,9 +307,8 @@ static int butterfly_failure_fd(void *state)
 	return lh_bulk_failure_fd(((struct butterfly *)state)->bulk);
 }
 
-const struct lh_strategy_ops lh_strategy_butterfly = {
+const struct lh_averaging_ops lh_averaging_butterfly = {
 	.name = "butterfly",
-	.doc = "all to all: reduce-scatter, then all-gather (Hivemind)",
 	.open = butterfly_open,
 	.average = butterfly_average,
 	.check = butterfly_check,

@@ -20,9 +20,9 @@
 
 #include "core/cleanup.h"
 #include "trainer/clock.h"
+#include "trainer/strategy/averaging.h"
 #include "trainer/strategy/sample.h"
 #include "trainer/strategy/shard.h"
-#include "trainer/strategy/strategy.h"
 #include "trainer/transport/bulk.h"
 
 struct ring {
@@ -131,9 +131,10 @@ static int alloc_buffers(struct ring *g, struct lh_error *err)
 	return 0;
 }
 
-static int ring_open(struct lh_mesh *mesh, struct lh_traffic *traffic, struct lh_averaged averaged,
-		     void **ret_state, struct lh_error *err)
+static int ring_open(struct lh_rank *rank, struct lh_averaged averaged, void **ret_state,
+		     struct lh_error *err)
 {
+	struct lh_mesh *mesh = &rank->mesh;
 	struct ring *g = calloc(1, sizeof(*g));
 	int rc;
 
@@ -149,12 +150,12 @@ static int ring_open(struct lh_mesh *mesh, struct lh_traffic *traffic, struct lh
 		lh_sample_layout_init(&g->layout, averaged.n, mesh->n);
 	rc = alloc_buffers(g, err);
 	if (rc == 0)
-		rc = open_bulk(g, traffic, err);
+		rc = open_bulk(g, rank->traffic, err);
 	if (rc) {
 		ring_close(g);
 		return rc;
 	}
-	g->host_ns = lh_strategy_host_ns(mesh->job, mesh->self, g->sent_bytes);
+	g->host_ns = lh_rank_host_ns(rank, g->sent_bytes);
 	*ret_state = g;
 	return 0;
 }
@@ -163,7 +164,7 @@ static int ring_open(struct lh_mesh *mesh, struct lh_traffic *traffic, struct lh
 static void add_to_wire(const struct ring *g, const uint8_t *wire, const float *values, uint32_t n,
 			float weight, uint8_t *ret_wire)
 {
-	const struct lh_compress_ops *compress = g->mesh->job->compress;
+	const struct lh_codec_ops *compress = g->mesh->job->compress;
 
 	if (wire)
 		compress->decode(wire, n, g->sum);
@@ -324,9 +325,8 @@ static int ring_failure_fd(void *state)
 	return lh_bulk_failure_fd(((struct ring *)state)->bulk);
 }
 
-const struct lh_strategy_ops lh_strategy_ring = {
+const struct lh_averaging_ops lh_averaging_ring = {
 	.name = "ring",
-	.doc = "all-reduce around a ring, as data-parallel training does it",
 	.open = ring_open,
 	.average = ring_average,
 	.check = ring_check,

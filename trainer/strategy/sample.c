@@ -78,7 +78,7 @@ void lh_sample_divide(float *sum, uint32_t n, uint64_t weight)
 		sum[i] /= w;
 }
 
-int lh_sample_check(const struct lh_sample_layout *layout, const struct lh_compress_ops *compress,
+int lh_sample_check(const struct lh_sample_layout *layout, const struct lh_codec_ops *compress,
 		    uint32_t epoch, uint32_t shard, const uint8_t *got, const uint8_t *expected,
 		    struct lh_error *err)
 {

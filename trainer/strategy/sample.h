@@ -42,7 +42,7 @@ void lh_sample_divide(float *sum, uint32_t n, uint64_t weight);
 
 /* Compares a shard's averages with what they must be, bit by bit; both as on the wire. LH_ERUN with
  * the first that differs. */
-int lh_sample_check(const struct lh_sample_layout *layout, const struct lh_compress_ops *compress,
+int lh_sample_check(const struct lh_sample_layout *layout, const struct lh_codec_ops *compress,
 		    uint32_t epoch, uint32_t shard, const uint8_t *got, const uint8_t *expected,
 		    struct lh_error *err);
 

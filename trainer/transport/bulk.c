@@ -137,7 +137,7 @@ static int send_filler(struct lane *lane, int fd, uint64_t size, struct lh_error
 static int send_transfer(struct lane *lane, const struct transfer *t, struct lh_error *err)
 {
 	const struct lh_bulk_config *config = &lane->bulk->config;
-	int fd = config->mesh->fd[lane->peer][LH_CHANNEL_DATA];
+	int fd = lh_mesh_fd(config->mesh, lane->peer, LH_CHANNEL_DATA);
 	uint8_t bytes[LH_FRAME_BYTES];
 	int64_t now_ns = lh_clock_now_ns();
 	uint32_t head_bytes = t->frame.head_bytes;
@@ -236,7 +236,7 @@ static bool wait_for_slot(struct lane *lane, const struct slot *slot)
 
 static int receive_transfer(struct lane *lane, uint32_t epoch, uint32_t phase, struct lh_error *err)
 {
-	int fd = lane->bulk->config.mesh->fd[lane->peer][LH_CHANNEL_DATA];
+	int fd = lh_mesh_fd(lane->bulk->config.mesh, lane->peer, LH_CHANNEL_DATA);
 	struct slot *slot = &lane->slots[phase];
 	uint8_t bytes[LH_FRAME_BYTES];
 	struct lh_frame frame;

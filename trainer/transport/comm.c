@@ -161,14 +161,18 @@ int lh_comm_open(const struct lh_comm_config *config, struct lh_comm **ret_comm,
 	if (!comm)
 		return lh_fail(err, LH_ESYS, ENOMEM, "open a communicator");
 	comm->config = *config;
+	comm->config.names = NULL;
 	comm->filler_fd = -1;
 	init_locks(comm);
 	comm->failure_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	comm->lanes = calloc(config->n_ranks, sizeof(struct lh_lane *));
+	comm->names = calloc(config->n_ranks, sizeof(*comm->names));
 	if (comm->failure_fd < 0)
 		rc = lh_fail(err, LH_ESYS, errno, "eventfd");
-	else if (!comm->lanes)
+	else if (!comm->lanes || !comm->names)
 		rc = lh_fail(err, LH_ESYS, ENOMEM, "open a communicator");
+	else
+		memcpy(comm->names, config->names, config->n_ranks * sizeof(*comm->names));
 	if (rc == 0)
 		rc = make_filler(config->seed, &comm->filler_fd, err);
 	if (rc) {
@@ -274,6 +278,7 @@ void lh_comm_close(struct lh_comm *comm)
 	if (comm->failure_fd >= 0)
 		close(comm->failure_fd);
 	free(comm->lanes);
+	free(comm->names);
 	free(comm);
 }
 
@@ -359,7 +364,7 @@ static int lane_error(const struct lh_comm *comm, uint32_t peer, struct lh_error
 
 	if (!lane)
 		return lh_fail(err, LH_ERUN, 0, "rank %" PRIu32 " (%s) is not connected", peer,
-			       comm->config.names[peer]);
+			       comm->names[peer]);
 	if (lane->error.code && err)
 		*err = lane->error;
 	return lane->error.code;
@@ -373,8 +378,7 @@ static int request_error(const struct lh_comm *comm, const struct lh_request *re
 
 	return rc ? rc
 		  : lh_fail(err, LH_ERUN, 0, "rank %" PRIu32 " (%s) has left epoch %" PRIu32,
-			    request->peer, comm->config.names[request->peer],
-			    request->message.epoch);
+			    request->peer, comm->names[request->peer], request->message.epoch);
 }
 
 /* With the mutex held: waits for a change; false past the deadline. */
@@ -407,7 +411,7 @@ int lh_comm_wait(struct lh_comm *comm, struct lh_request *request, int64_t deadl
 	} else if (request->state == LH_REQUEST_PENDING) {
 		rc = lh_fail(err, LH_ERUN, ETIMEDOUT, "%s rank %" PRIu32 " (%s)",
 			     request->is_send ? "sending to" : "receiving from", request->peer,
-			     comm->config.names[request->peer]);
+			     comm->names[request->peer]);
 	}
 	pthread_mutex_unlock(&comm->mutex);
 	return rc;

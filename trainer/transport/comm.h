@@ -32,7 +32,7 @@ struct lh_comm;
 struct lh_comm_config {
 	uint32_t self;
 	uint32_t n_ranks;
-	const char *const *names;   /* of ranks, for messages; borrowed */
+	const char *const *names;   /* of ranks, for messages; the texts are borrowed */
 	struct lh_traffic *traffic; /* borrowed */
 	uint64_t seed;		    /* of the filler */
 	/* Any lane's failure ends every wait: for groups that cannot go on without one. */

@@ -51,6 +51,7 @@ struct lh_lane {
 
 struct lh_comm {
 	struct lh_comm_config config;
+	const char **names; /* by rank */
 	int filler_fd;
 	int failure_fd;
 	pthread_mutex_t traffic_mutex; /* the traffic's rows */

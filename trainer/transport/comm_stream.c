@@ -177,7 +177,7 @@ static void end_piece(struct lh_stream *s, struct lh_request *request, int rc, s
 	request->n_begun--;
 	if (rc && !lane->error.code) {
 		lh_error_prefix(why, "%s rank %" PRIu32 " (%s)", verb, lane->peer,
-				comm->config.names[lane->peer]);
+				comm->names[lane->peer]);
 		lh_lane_fail(lane, why);
 	}
 	if (rc == 0 && --request->n_left == 0)
@@ -250,7 +250,7 @@ static int read_frame(struct lh_stream *s, struct lh_frame *ret_frame, struct lh
 	s->is_reading = false;
 	if (rc) {
 		lh_error_prefix(err, "receiving from rank %" PRIu32 " (%s)", s->lane->peer,
-				s->lane->comm->config.names[s->lane->peer]);
+				s->lane->comm->names[s->lane->peer]);
 		lh_lane_fail(s->lane, err);
 	}
 	return rc;
@@ -305,7 +305,7 @@ static void supersede(struct lh_stream *s)
 	if (request->n_begun ||
 	    request->n_left != lh_comm_n_pieces(&request->message, lane->n_streams)) {
 		lh_fail(&why, LH_ERUN, 0, "rank %" PRIu32 " (%s) sent a part of a message",
-			lane->peer, lane->comm->config.names[lane->peer]);
+			lane->peer, lane->comm->names[lane->peer]);
 		lh_lane_fail(lane, &why);
 		return;
 	}
@@ -324,7 +324,7 @@ void *lh_comm_receiver(void *arg)
 	while (wait_for_piece(s, &s->to_receive, &s->expected)) {
 		struct lh_error why = {0};
 		struct lh_frame frame;
-		uint32_t epoch;
+		uint32_t epoch = 0;
 
 		if (read_frame(s, &frame, &why))
 			break;
