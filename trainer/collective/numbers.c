@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,12 @@ int lh_collective_slices_init(struct lh_collective_slices *slices,
 		uint64_t elements = plan->at[c + 1] - plan->at[c];
 		uint64_t real = elements < most ? elements : most;
 
+		if (real > UINT32_MAX) {
+			lh_collective_slices_done(slices);
+			return lh_fail(err, LH_EINPUT, 0,
+				       "a chunk of %" PRIu64 " elements; expected below 2^32",
+				       real);
+		}
 		slices->at[c + 1] = slices->at[c] + real;
 		slices->wire_at[c + 1] = slices->wire_at[c] + codec->wire_bytes(real);
 		if (real > slices->longest)
