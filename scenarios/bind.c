@@ -178,6 +178,17 @@ static void bind_choice(const struct site *s)
 		*(char **)s->at = strdup(c->name);
 }
 
+/* A word where there might be a list of them. */
+static void bind_one_string(const struct site *s, size_t *count)
+{
+	char **list = calloc(1, sizeof(*list));
+
+	*(char ***)s->at = list;
+	s->value->quoted = true;
+	if (list)
+		list[(*count)++] = strdup(s->value->text);
+}
+
 static void bind_strings(const struct site *s, size_t *count)
 {
 	char **list = calloc(s->value->n_entries ? s->value->n_entries : 1, sizeof(*list));
@@ -284,6 +295,10 @@ static void bind_value(const struct site *s, void *out)
 		return;
 	if (s->field->type == LH_FIELD_TREE) {
 		*(struct lh_yaml **)s->at = s->value;
+		return;
+	}
+	if ((s->field->flags & LH_FIELD_OR_ONE) && s->value->kind == LH_YAML_SCALAR) {
+		bind_one_string(s, count);
 		return;
 	}
 	if (s->value->kind != field_kind(s->field, &kind_name)) {

@@ -37,6 +37,7 @@ enum {
 	LH_FIELD_REQUIRED = 1,
 	LH_FIELD_OR_FILE =
 		2, /* a list that may be named by a file, and whose items may be numbers */
+	LH_FIELD_OR_ONE = 4, /* STRINGS: one word may stand without its list */
 };
 
 struct lh_choice {

@@ -72,6 +72,9 @@ static json_t *field_schema(const struct lh_field *f)
 			return json_pack("{s:[{s:s}, {s:s, s:{s:[s,s]}}]}", "anyOf", "type",
 					 "string", "type", "array", "items", "type", "string",
 					 "number");
+		if (f->flags & LH_FIELD_OR_ONE)
+			return json_pack("{s:[{s:s}, {s:s, s:{s:s}}]}", "anyOf", "type", "string",
+					 "type", "array", "items", "type", "string");
 		return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
 	case LH_FIELD_SECTION:
 		return f->other ? json_pack("{s:[o, o]}", "anyOf", lh_section_schema(f->section),
