@@ -13,6 +13,7 @@
 #include "scenarios/bind.h"
 #include "scenarios/capture.h"
 #include "scenarios/check_internal.h"
+#include "scenarios/churn.h"
 #include "scenarios/jitter.h"
 #include "scenarios/report.h"
 
@@ -233,6 +234,7 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 
 	if (spec->site && site < 0)
 		lh_say_unknown_site(&sc->network, spec->site, spec->pos, path, diag);
+	ret->spec = spec;
 	ret->site = site < 0 ? 0 : (size_t)site;
 	ret->machine = spec->machine ? machine_find(sc, spec->machine) : NULL;
 	if (spec->machine && !ret->machine && !diag->n_messages)
@@ -538,4 +540,5 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	check_prices(sc, count, diag);
 	resolve_nodes(sc, diag);
 	lh_capture_check(sc, diag);
+	lh_churn_check(sc, diag);
 }
