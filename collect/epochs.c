@@ -52,7 +52,7 @@ static int64_t expected_payload_bytes(const struct lh_scenario *sc)
 
 	if (!element)
 		return -1;
-	return 2 * ((int64_t)sc->n_nodes - 1) * sc->model->parameters * element;
+	return 2 * ((int64_t)sc->n_ranks - 1) * sc->model->parameters * element;
 }
 
 static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events *events,

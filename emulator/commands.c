@@ -32,9 +32,9 @@ enum ending { RUNNING, ENDED, STOPPED, OUT_OF_TIME, STOPPED_AS_ASKED };
 static const char *const ending_names[] = {"running", "ended", "stopped", "time limit",
 					   "stop after"};
 
-/* One node's program. */
+/* One rank's program. */
 struct job {
-	size_t node;
+	size_t rank; /* of the scenario; among those that run it is its place in the list */
 	char *host_name;
 	struct lh_program program;
 	int file_fds[LH_N_REPORT_STREAMS]; /* where what it says is kept */
@@ -100,7 +100,7 @@ static int open_reports(struct jobs *jobs, size_t rank, struct lh_error *err)
 	const struct lh_engine *e = jobs->e;
 	struct job *job = &jobs->list[rank];
 	const struct lh_reports_spec spec = {&e->req->scenario->workload.progress,
-					     e->plan->nodes[job->node].name, rank, jobs->n,
+					     e->plan->ranks[job->rank].name, rank, jobs->n,
 					     e->req->owns_kernel};
 	lh_cleanup_free char *path = lh_strf("%s/events/rank-%zu.jsonl", e->req->run_dir, rank);
 
@@ -118,11 +118,11 @@ static int write_hosts(const struct lh_engine *e, struct lh_error *err)
 	if (!f)
 		return lh_fail(err, LH_ESYS, errno, "create hosts");
 	fputs("127.0.0.1 localhost\n", f);
-	for (size_t i = 0; i < e->plan->n_nodes; i++) {
-		lh_cleanup_free char *name = lh_host_name(e->plan->nodes[i].name);
+	for (size_t i = 0; i < e->plan->n_ranks; i++) {
+		lh_cleanup_free char *name = lh_host_name(e->plan->ranks[i].name);
 
 		fprintf(f, "%s %s\n",
-			lh_address_format(e->plan->nodes[i].address, address, sizeof(address)),
+			lh_address_format(e->plan->ranks[i].address, address, sizeof(address)),
 			name ? name : "");
 	}
 	return fflush(f) == 0 ? 0 : lh_fail(err, LH_ESYS, errno, "write hosts");
@@ -132,8 +132,8 @@ static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, str
 {
 	struct lh_engine *e = jobs->e;
 	struct job *job = &jobs->list[rank];
-	const struct lh_variables_spec of = {job->node,		rank,
-					     jobs->n,		jobs->list[0].node,
+	const struct lh_variables_spec of = {job->rank,		rank,
+					     jobs->n,		jobs->list[0].rank,
 					     jobs->report_path, jobs->doors_folder};
 	struct lh_variables ours;
 	lh_cleanup_free char **environment = NULL;
@@ -166,11 +166,11 @@ static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, str
 	if (r == 0)
 		r = open_reports(jobs, rank, err);
 	if (r == 0)
-		r = lh_program_start(e->net, job->node, &spec, &job->program, err);
+		r = lh_program_start(e->net, job->rank, &spec, &job->program, err);
 	if (r == 0 && spec.input_fd)
 		r = lh_terminal_begin(jobs->terminal, err);
 	lh_variables_done(&ours);
-	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->nodes[job->node].name) : 0;
+	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->ranks[job->rank].name) : 0;
 }
 
 /* Where a stream of a program is read from; -1: nowhere. */
@@ -343,7 +343,7 @@ static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 static json_t *job_to_json(const struct jobs *jobs, size_t rank)
 {
 	const struct job *job = &jobs->list[rank];
-	const struct lh_plan_node *node = &jobs->e->plan->nodes[job->node];
+	const struct lh_plan_rank *node = &jobs->e->plan->ranks[job->rank];
 	int sig = job->ending == ENDED ? lh_program_signal(&job->program) : 0;
 	char address[16];
 	json_t *doc = json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:I, s:I}", "node", node->name,
@@ -371,7 +371,7 @@ static int write_result(const struct jobs *jobs, struct lh_error *err)
 		json_array_append_new(nodes, job_to_json(jobs, i));
 	doc = json_pack("{s:s, s:o, s:i, s:s*, s:o}", "format", "longhaul-exec/1", "command",
 			command, "status", failed ? status_of(failed) : 0, "first_failed",
-			failed ? jobs->e->plan->nodes[failed->node].name : NULL, "nodes", nodes);
+			failed ? jobs->e->plan->ranks[failed->rank].name : NULL, "nodes", nodes);
 	return lh_engine_write_json(jobs->e, "exec.json", doc, err);
 }
 
@@ -416,11 +416,11 @@ static int prepare(struct jobs *jobs, struct lh_error *err)
 		struct job *job = &jobs->list[i];
 		const char *node;
 
-		*job = (struct job){.node = jobs->command->nodes[i],
+		*job = (struct job){.rank = jobs->command->ranks[i],
 				    .program = LH_PROGRAM_NONE,
 				    .file_fds = {-1, -1, -1},
 				    .fifo_fd = -1};
-		node = jobs->e->plan->nodes[job->node].name;
+		node = jobs->e->plan->ranks[job->rank].name;
 		job->host_name = lh_host_name(node);
 		if (!job->host_name || strlen(job->host_name) > HOST_NAME_LENGTH_MAX)
 			return lh_fail(err, LH_ERUN, 0,
@@ -480,7 +480,7 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	lh_cleanup_free char *hosts = lh_engine_path(e, "hosts");
 	struct jobs jobs = {.e = e,
 			    .command = command,
-			    .n = command->n_nodes,
+			    .n = command->n_ranks,
 			    .signal_fd = -1,
 			    .heartbeat_fd = -1,
 			    .first_failed = -1,

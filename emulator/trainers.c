@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One trainer in every node, until all have ended. See engine_internal.h. */
+/* One trainer for every rank, until all have ended. See engine_internal.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -50,7 +50,7 @@ static long first_failed(const struct lh_child *children, size_t n)
 static int fail_for_trainer(const struct lh_engine *e, size_t rank, int status,
 			    struct lh_error *err)
 {
-	const char *node = e->plan->nodes[rank].name;
+	const char *node = e->plan->ranks[rank].name;
 
 	if (WIFSIGNALED(status))
 		return lh_fail(err, LH_ERUN, 0,
@@ -70,7 +70,7 @@ static long wait_until(struct lh_engine *e, struct lh_child *children, int64_t u
 {
 	for (;;) {
 		int64_t due_ns = lh_timeline_due_ns(e->timeline);
-		size_t running = lh_children_wait(children, e->plan->n_nodes,
+		size_t running = lh_children_wait(children, e->plan->n_ranks,
 						  due_ns < until_ns ? due_ns : until_ns);
 		int r = lh_timeline_run(e->timeline, err);
 
@@ -84,7 +84,7 @@ static long wait_until(struct lh_engine *e, struct lh_child *children, int64_t u
 /* Waits for all trainers, reading counters every second. */
 static int wait_for_trainers(struct lh_engine *e, struct lh_child *children, struct lh_error *err)
 {
-	size_t n = e->plan->n_nodes;
+	size_t n = e->plan->n_ranks;
 	long first = -1;
 	int64_t deadline_ns = INT64_MAX;
 	int64_t next_ns = e->begin_ns;
@@ -111,7 +111,7 @@ static int wait_for_trainers(struct lh_engine *e, struct lh_child *children, str
 
 int lh_run_trainers(struct lh_engine *e, struct lh_error *err)
 {
-	size_t n = e->plan->n_nodes;
+	size_t n = e->plan->n_ranks;
 	lh_cleanup_free char *job = lh_engine_path(e, "trainer.json");
 	lh_cleanup_free char *events = lh_engine_path(e, "events");
 	lh_cleanup_free struct lh_child *children = calloc(n, sizeof(*children));

@@ -323,16 +323,25 @@ static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
 {
 	lh_cleanup_free struct lh_node *kinds = calloc(sc->n_node_specs + 1, sizeof(*kinds));
 	const struct lh_yaml *nodes = lh_yaml_get(sc->tree, "nodes");
-	int64_t total = 0;
+	int64_t total = 0, n_ranks = 0;
 	bool ok = kinds != NULL;
 
 	for (size_t i = 0; kinds && i < sc->n_node_specs; i++) {
+		int64_t count = sc->node_specs[i].count > 0 ? sc->node_specs[i].count : 0;
+
 		ok &= resolve_node_spec(sc, i, &kinds[i], diag);
-		total += sc->node_specs[i].count > 0 ? sc->node_specs[i].count : 0;
+		total += count;
+		if (kinds[i].machine && lh_check_ranks(sc, i, kinds[i].machine, diag))
+			n_ranks += count * lh_ranks_of(sc, kinds[i].machine);
 	}
 	if (nodes && nodes->kind == LH_YAML_SEQUENCE && (total > LH_NODES_MAX || !sc->n_node_specs))
 		lh_diag_add(diag, nodes->pos, "nodes", "%lld nodes; expected 1 to %d",
 			    (long long)total, LH_NODES_MAX);
+	else if (nodes && n_ranks > LH_RANKS_MAX)
+		lh_diag_add(diag, nodes->pos, "nodes",
+			    "%lld ranks, one for each GPU; expected at most %d (see "
+			    "workload.ranks_per_node)",
+			    (long long)n_ranks, LH_RANKS_MAX);
 	if (!ok || diag->n_messages)
 		return;
 	sc->nodes = calloc((size_t)total, sizeof(*sc->nodes));
@@ -340,6 +349,8 @@ static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
 		if (!site_seen_before(sc, i) &&
 		    add_site_nodes(sc, kinds, sc->node_specs[i].site) < 0)
 			return;
+	if (sc->nodes && lh_add_ranks(sc, (size_t)n_ranks) < 0)
+		return;
 }
 
 /* Complains where two sites that both have nodes (or one with several) lack a path. */
