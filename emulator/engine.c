@@ -156,7 +156,7 @@ static int raise_file_limit(struct lh_engine *e, struct lh_error *err)
 static int probe(struct lh_engine *e, struct lh_error *err)
 {
 	lh_cleanup_free char *path = lh_engine_path(e, "links.csv");
-	bool measures = e->plan->n_nodes > 1 && e->plan->scenario->run.probe != LH_PROBE_NONE;
+	bool measures = e->plan->n_ranks > 1 && e->plan->scenario->run.probe != LH_PROBE_NONE;
 	int r = measures ? lh_probe_run(e->net, e->plan, &e->links, err) : 0;
 
 	if (!measures)
