@@ -457,18 +457,31 @@ static void write_failure(struct trainer *t, const struct lh_error *why)
 	lh_events_flush(t->events, NULL);
 }
 
-int lh_trainer_run(const struct lh_job *job, const struct lh_compute_ops *compute, uint32_t rank,
-		   const char *events_path, struct lh_error *err)
+/* A group of fixed members has averaged without the rank, or waits for what only it had. */
+static int refuse_to_rejoin(const struct trainer *t, uint32_t incarnation, struct lh_error *err)
 {
-	struct trainer t = {.job = job, .compute = compute, .self = rank, .me = &job->ranks[rank]};
+	return lh_fail(err, LH_EINPUT, 0,
+		       "strategy %s takes no rank back that was lost: rank %" PRIu32
+		       " was started %" PRIu32 " times before",
+		       t->job->strategy->name, t->self, incarnation);
+}
+
+int lh_trainer_run(const struct lh_job *job, const struct lh_compute_ops *compute,
+		   const struct lh_trainer_options *options, struct lh_error *err)
+{
+	struct trainer t = {.job = job,
+			    .compute = compute,
+			    .self = options->rank,
+			    .me = &job->ranks[options->rank]};
 	struct lh_error why = {0};
 	int rc;
 
 	/* sendfile has no flag against it. */
 	signal(SIGPIPE, SIG_IGN);
-	if ((rc = lh_events_open(events_path, rank, &t.events, err)))
+	if ((rc = lh_events_open(options->events_path, options->rank, &t.events, err)))
 		return rc;
-	rc = run(&t, &why);
+	rc = options->incarnation ? refuse_to_rejoin(&t, options->incarnation, &why)
+				  : run(&t, &why);
 	job->strategy->close(t.strategy);
 	compute->close(t.computing);
 	if (rc)

@@ -10,12 +10,19 @@
 
 struct lh_compute_ops;
 
+/* Which of the job's ranks this is, and what else is its own. */
+struct lh_trainer_options {
+	uint32_t rank;
+	uint32_t incarnation; /* how often the rank has been started before, and lost */
+	const char *events_path;
+};
+
 /*
- * Runs rank of the job to its end, computing by compute, and writes its events to events_path;
- * returns when all is done or failed. A failure is also the file's last event. Ignores SIGPIPE from
- * then on. LH_ESYS, LH_ERUN.
+ * Runs a rank of the job to its end, computing by compute, and writes its events; returns when all
+ * is done or failed. A failure is also the file's last event. Ignores SIGPIPE from then on.
+ * LH_EINPUT where the strategy takes no rank back that was lost; LH_ESYS, LH_ERUN.
  */
-int lh_trainer_run(const struct lh_job *job, const struct lh_compute_ops *compute, uint32_t rank,
-		   const char *events_path, struct lh_error *err);
+int lh_trainer_run(const struct lh_job *job, const struct lh_compute_ops *compute,
+		   const struct lh_trainer_options *options, struct lh_error *err);
 
 #endif
