@@ -485,9 +485,8 @@ struct lh_data_spec {
 
 /* One node as resolved: names and indices of what it is made of. */
 struct lh_node {
-	char *name;			 /* "gc-us/0" */
-	size_t site;			 /* index into network.sites */
-	const struct lh_node_spec *spec; /* that asks for it */
+	char *name;  /* "gc-us/0" */
+	size_t site; /* index into network.sites */
 	const struct lh_machine *machine;
 	const struct lh_profile_entry *profile; /* NULL, as the next, with a command */
 	const struct lh_host_cost *host;
@@ -495,6 +494,7 @@ struct lh_node {
 	int64_t accumulate_ns; /* of the host, per micro-batch; 0 where the workload says the speed
 				*/
 	int64_t apply_ns;      /* the same for the optimizer's step */
+	const struct lh_node_spec *spec; /* that asks for it */
 };
 
 struct lh_scenario {
@@ -529,6 +529,9 @@ struct lh_scenario {
 	json_t *resolved;     /* the whole document, every file replaced by its content */
 	struct lh_yaml *tree; /* the same as read; positions in the structs point into it */
 };
+
+/* "timeline", "spot" or "late-start". */
+const char *lh_absence_cause_name(enum lh_absence_cause cause);
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);
