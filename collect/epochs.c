@@ -36,12 +36,44 @@ void lh_epochs_table_init(struct lh_table *table)
 		      sizeof(columns_of_epochs) / sizeof(columns_of_epochs[0]));
 }
 
+/* How many ranks had a part in an epoch. */
+static size_t count_ranks(const struct lh_run_events *events, size_t index)
+{
+	size_t n = 0;
+
+	for (size_t r = 0; r < events->n_ranks; r++)
+		n += lh_run_events_epoch(events, r, index)->is_finished;
+	return n;
+}
+
+/* An epoch that some did not finish, their nodes being away: what they had done and sent before is
+ * not in its sums, but it may have counted for the group. */
+static int check_part(const struct lh_run_events *events, size_t index, struct lh_error *err)
+{
+	int64_t samples = 0;
+
+	for (size_t r = 0; r < events->n_ranks; r++)
+		samples += lh_run_events_epoch(events, r, index)->samples;
+	for (size_t r = 0; r < events->n_ranks; r++) {
+		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
+
+		if (e->is_finished && e->group_samples < samples)
+			return lh_fail(err, LH_ERUN, 0,
+				       "epoch %zu: those that finished it computed %" PRId64
+				       " samples together, but rank %zu ended it with %" PRId64,
+				       events->first_epoch + index, samples, r, e->group_samples);
+	}
+	return 0;
+}
+
 static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events *events,
 		       size_t index, struct lh_error *err)
 {
 	int64_t samples = 0, sent = 0, received = 0, expected = lh_scenario_payload_bytes(sc);
 	size_t number = events->first_epoch + index;
 
+	if (count_ranks(events, index) < events->n_ranks)
+		return check_part(events, index, err);
 	for (size_t r = 0; r < events->n_ranks; r++) {
 		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
 
@@ -105,7 +137,7 @@ int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_even
 	return check_weights(events, err);
 }
 
-/* Means over the ranks of one epoch, in seconds. */
+/* Means over the ranks that had a part in one epoch, in seconds. */
 struct means {
 	double calculation_s;
 	double matchmaking_s;
@@ -120,7 +152,7 @@ struct means {
 static struct means means_of(const struct lh_run_events *events, size_t index)
 {
 	int64_t compute = 0, matchmaking = 0, wait = 0, average = 0, host = 0, apply = 0;
-	double scale = S_PER_NS / (double)events->n_ranks;
+	double scale = S_PER_NS / (double)count_ranks(events, index);
 	struct means m = {0};
 
 	for (size_t r = 0; r < events->n_ranks; r++) {

@@ -533,9 +533,8 @@ struct lh_data_spec {
 
 /* One node as resolved: names and indices of what it is made of. */
 struct lh_node {
-	char *name;			 /* "gc-us/0" */
-	size_t site;			 /* index into network.sites */
-	const struct lh_node_spec *spec; /* that asks for it */
+	char *name;  /* "gc-us/0" */
+	size_t site; /* index into network.sites */
 	const struct lh_machine *machine;
 	const struct lh_profile_entry *profile; /* NULL, as the next, with a command */
 	const struct lh_host_cost *host;
@@ -545,6 +544,7 @@ struct lh_node {
 	int64_t apply_ns;      /* the same for the optimizer's step */
 	size_t first_rank;
 	size_t n_ranks; /* that run in it: more than 1 only with an inner network */
+	const struct lh_node_spec *spec; /* that asks for it */
 };
 
 /* A trainer or program: of a whole node, or of one GPU of a node with an inner network. */
@@ -597,6 +597,8 @@ static inline const struct lh_node *lh_node_of(const struct lh_scenario *scenari
 {
 	return &scenario->nodes[scenario->ranks[rank].node];
 }
+/* "timeline", "spot" or "late-start". */
+const char *lh_absence_cause_name(enum lh_absence_cause cause);
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);
