@@ -145,3 +145,18 @@ send() {
 		assert not [r for r in rows("links.csv") if r["kind"].startswith("inner")]
 	END
 }
+
+@test "a capture at a node's card has what its ranks send to others, under their names" {
+	timeout --kill-after=5 "$run_limit_s" "$LONGHAUL" run --quiet --no-figures --out taken \
+		--capture room/0 "$srcdir/tests/guest/inner.yaml"
+	"$LONGHAUL" capture taken >/dev/null
+	check taken <<-'END'
+		flows = rows("capture/flows.csv")
+		ends = {f["from_node"] for f in flows} | {f["to_node"] for f in flows}
+		assert {"room/0.0", "room/0.1", "room/0.2", "room/1.0", "far/0"} <= ends, ends
+		for f in flows:
+		    inside = [f[k].startswith("room/0.") for k in ("from_node", "to_node")]
+		    assert inside.count(True) == 1, f
+		    assert f["side"] == ("sender" if inside[0] else "receiver"), f
+	END
+}
