@@ -14,6 +14,7 @@ static const struct lh_override eights[] = {
 	{"nodes.1.machine", "crate"},
 };
 
+/* row 61 */
 static void test_every_gpu_of_an_inner_network_is_a_rank(void **state)
 {
 	struct planned p = plan_of(eights, N_ELEMENTS(eights));
