@@ -215,43 +215,65 @@ static int read_epoch(struct line *line, struct lh_rank_events *rank)
 	return r;
 }
 
-/* The array key of one integer per rank. */
-static int get_by_peer(const struct line *line, const char *key, int64_t *ret_values)
+/* The integer at place i of an array of n; negative, with a message, where there is none. */
+static int64_t get_at(const struct line *line, const char *key, size_t i, size_t n)
 {
 	const json_t *array = json_object_get(line->object, key);
+	const json_t *value = json_array_size(array) == n ? json_array_get(array, i) : NULL;
+	int64_t number = json_integer_value(value);
 
-	if (!json_is_array(array) || json_array_size(array) != line->n_ranks)
-		return bad_line(line, key, "an array of one integer per rank");
-	for (size_t i = 0; i < line->n_ranks; i++) {
-		const json_t *value = json_array_get(array, i);
+	if (!json_is_integer(value) || number < 0 || number > COUNT_MAX)
+		return bad_line(line, key, "an array of one integer per rank, or of `peers`");
+	return number;
+}
 
-		if (!json_is_integer(value) || json_integer_value(value) < 0 ||
-		    json_integer_value(value) > COUNT_MAX)
-			return bad_line(line, key, "an array of one integer per rank");
-		ret_values[i] = json_integer_value(value);
+/* Fills what was sent to the peers in turn: to all, or to those that are named. */
+static int read_sent(const struct line *line, size_t n, bool has_peers, struct lh_rank_traffic *ret)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct lh_rank_sent sent = {.peer = i};
+		int64_t peer = has_peers ? get_at(line, "peers", i, n) : (int64_t)i;
+
+		if (peer < 0)
+			return LH_EINPUT;
+		if ((size_t)peer >= line->n_ranks)
+			return bad_line(line, "peers", "ranks of the run");
+		sent.peer = (size_t)peer;
+		sent.payload_bytes = get_at(line, "payload_bytes", i, n);
+		sent.control_bytes = get_at(line, "control_bytes", i, n);
+		if (sent.payload_bytes < 0 || sent.control_bytes < 0)
+			return LH_EINPUT;
+		if (sent.payload_bytes || sent.control_bytes)
+			ret->sent[ret->n_sent++] = sent;
 	}
 	return 0;
 }
 
 static int read_traffic(struct line *line, struct lh_rank_events *rank)
 {
-	struct lh_rank_traffic traffic, *grown;
-	lh_cleanup_free int64_t *bytes = calloc(line->n_ranks * 2, sizeof(*bytes));
+	const json_t *peers = json_object_get(line->object, "peers");
+	size_t n = peers ? json_array_size(peers) : line->n_ranks;
+	lh_cleanup_free struct lh_rank_sent *room = NULL;
+	struct lh_rank_traffic traffic = {.n_sent = 0}, *grown;
+	struct lh_rank_sent *fitting;
 	int r = get_span(line, "from_ns", "to_ns", &traffic.from_ns, &traffic.to_ns);
 
 	if (r)
 		return r;
-	grown = bytes ? reallocarray(rank->traffic, rank->n_traffic + 1, sizeof(*grown)) : NULL;
-	if (!grown)
+	if (n > line->n_ranks)
+		return bad_line(line, "peers", "each rank once at most");
+	traffic.sent = room = calloc(n + 1, sizeof(*room));
+	grown = reallocarray(rank->traffic, rank->n_traffic + 1, sizeof(*grown));
+	if (grown)
+		rank->traffic = grown;
+	if (!room || !grown)
 		return no_memory(line);
-	rank->traffic = grown;
-	r = get_by_peer(line, "payload_bytes", bytes);
-	if (r == 0)
-		r = get_by_peer(line, "control_bytes", bytes + line->n_ranks);
+	r = read_sent(line, n, peers != NULL, &traffic);
 	if (r)
 		return r;
-	traffic.payload_bytes = lh_steal(&bytes);
-	traffic.control_bytes = traffic.payload_bytes + line->n_ranks;
+	fitting = reallocarray(room, traffic.n_sent + 1, sizeof(*room));
+	traffic.sent = fitting ? fitting : room;
+	room = NULL;
 	rank->traffic[rank->n_traffic++] = traffic;
 	return 0;
 }

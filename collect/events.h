@@ -59,12 +59,19 @@ struct lh_rank_epoch {
 	struct lh_rank_score tested; /* of the test data */
 };
 
-/* Bytes that a rank sent to each peer within a span of time. */
+/* Bytes that a rank sent to one peer within a span of time. */
+struct lh_rank_sent {
+	size_t peer;
+	int64_t payload_bytes;
+	int64_t control_bytes;
+};
+
+/* The same to all peers that it sent to: few, where there are many. */
 struct lh_rank_traffic {
 	int64_t from_ns;
 	int64_t to_ns;
-	int64_t *payload_bytes; /* n_ranks, owned; control_bytes is its second half */
-	int64_t *control_bytes;
+	struct lh_rank_sent *sent; /* owned */
+	size_t n_sent;
 };
 
 /* A blocking step of the optimizer. */

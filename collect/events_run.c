@@ -119,7 +119,7 @@ void lh_run_events_done(struct lh_run_events *events)
 		struct lh_rank_events *rank = &events->ranks[i];
 
 		for (size_t t = 0; t < rank->n_traffic; t++)
-			free(rank->traffic[t].payload_bytes);
+			free(rank->traffic[t].sent);
 		free(rank->traffic);
 		free(rank->epochs);
 		free(rank->applies);
