@@ -177,7 +177,8 @@ int64_t lh_net_counted_ns(const struct lh_net *net)
 
 /* Whether something on the way from or to a node explains that its TCP repeated itself or
  * timed out: what the path was asked to do to packets, a queue that overflowed or that can
- * more than double a round trip, or a round trip beyond the longest time-out. */
+ * more than double a round trip, a round trip beyond the longest time-out, or a node that was
+ * away. */
 static bool is_explained(const struct lh_net *net, const struct lh_net_counter *counters, size_t i)
 {
 	const struct lh_plan *plan = net->plan;
@@ -185,7 +186,8 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 	for (size_t j = 0; j < plan->n_nodes; j++) {
 		if (i == j)
 			continue;
-		if (lh_plan_has_cross(plan, i, j) || lh_plan_has_cross(plan, j, i) ||
+		if (plan->nodes[i].is_ever_away || plan->nodes[j].is_ever_away ||
+		    lh_plan_has_cross(plan, i, j) || lh_plan_has_cross(plan, j, i) ||
 		    lh_plan_shares_link(plan, i, j) || lh_plan_shares_link(plan, j, i) ||
 		    lh_plan_may_ever_repeat(plan, i, j) || lh_plan_may_ever_repeat(plan, j, i) ||
 		    lh_plan_may_queue(plan, i, j) || lh_plan_may_queue(plan, j, i) ||

@@ -111,6 +111,14 @@ int lh_engine_begin_timeline(struct lh_engine *e, struct lh_error *err)
 	return lh_timeline_begin(e->timeline, e->net, e->begin_ns, path, err);
 }
 
+int lh_engine_begin_churn(struct lh_engine *e, const struct lh_churn_ops *ops, void *context,
+			  struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_engine_path(e, "faults.csv");
+
+	return lh_churn_begin(e->churn, e->net, e->begin_ns, path, ops, context, err);
+}
+
 static int open_counters(struct lh_engine *e, struct lh_error *err)
 {
 	size_t n = e->plan->n_nodes;
@@ -285,6 +293,7 @@ static void engine_done(struct lh_engine *e)
 		fclose(e->counters);
 	lh_links_done(&e->links);
 	lh_timeline_free(e->timeline);
+	lh_churn_free(e->churn);
 	lh_cross_free(e->cross);
 	lh_net_close(e->net);
 	lh_wan_stop(e->wan);
@@ -345,6 +354,8 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 	r = lh_plan_build(request->scenario, &e.plan, &why);
 	if (r == 0 && !request->verifies)
 		r = lh_timeline_new(e.plan, &e.timeline, &why);
+	if (r == 0 && !request->verifies)
+		r = lh_churn_new(e.plan, &e.churn, &why);
 	if (r == 0)
 		r = raise_file_limit(&e, &why);
 	if (r == 0)

@@ -10,6 +10,7 @@
 #include "emulator/netns.h"
 #include "emulator/network_internal.h"
 #include "emulator/settings.h"
+#include "emulator/sockets.h"
 #include "emulator/wan.h"
 
 /* The program that bounds windows, and the cgroup whose sockets obey it. Where nodes are apart from
@@ -42,6 +43,8 @@ static int build(struct lh_net *net, struct lh_error *err)
 		r = open_programs(net, err);
 	if (r == 0)
 		r = lh_nl_open(&net->home, err);
+	if (r == 0 && net->plan->scenario->n_absences)
+		r = lh_sockets_check(err);
 	if (r == 0)
 		r = lh_net_build(net, err);
 	return r < 0 || net->part == LH_NET_NODES ? r : lh_net_open_wake(net, err);

@@ -59,6 +59,17 @@ struct lh_net_change {
 int lh_net_change_paths(struct lh_net *net, const struct lh_net_change *changes, size_t n,
 			struct lh_error *err);
 
+/*
+ * Nodes that go and come (the plan says which ever do; network of LH_NET_ALL only). lh_net_cut:
+ * from now on nothing comes from node i or to it, at once and without a word; what has left it
+ * before goes on. lh_net_clear, when all that ran there has been killed: ends the connections that
+ * its kernel still holds, without a word, too. lh_net_restore: it is back as a new host, with
+ * nothing under way from it. LH_ESYS.
+ */
+void lh_net_cut(struct lh_net *net, size_t i);
+int lh_net_clear(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_restore(struct lh_net *net, size_t i, struct lh_error *err);
+
 /* What the queues of one directed pair of nodes have passed on since the network began. */
 struct lh_net_counter {
 	uint64_t wire_bytes;

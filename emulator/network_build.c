@@ -161,7 +161,9 @@ static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh
 		r = make_link(net, nl, i, &link, err);
 	if (r == 0 && net->part != LH_NET_WAN)
 		r = set_up_address(net, nl, i, link, err);
-	return r < 0 || net->part != LH_NET_ALL ? r : lh_net_sink_at_node(net, nl, i, err);
+	if (r == 0 && net->part == LH_NET_ALL)
+		r = lh_net_sink_at_node(net, nl, i, err);
+	return r < 0 || net->part != LH_NET_ALL ? r : lh_net_guard_at_node(net, nl, i, err);
 }
 
 static int add_node(struct lh_net *net, size_t i, struct lh_error *err)
@@ -302,7 +304,7 @@ static int set_up_port(struct lh_net *net, size_t i, struct lh_error *err)
 		r = lh_route_add(nl, net->ports[i].ifindex, &route, err);
 	if (r == 0)
 		r = lh_neighbour_add(nl, net->ports[i].ifindex, n->address, mac, err);
-	return r;
+	return r < 0 || net->part != LH_NET_ALL ? r : lh_net_guard_at_port(net, i, err);
 }
 
 /* The line to a node with an access. */

@@ -106,6 +106,14 @@ int lh_net_sink_at_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct l
 int lh_net_sink_at_line(struct lh_net *net, size_t i, struct lh_error *err);
 int lh_net_sink_at_links(struct lh_net *net, size_t i, struct lh_error *err);
 
+/* Give the link of node i (nl: in its namespace) and its port the program that keeps everything
+ * from it and of it while it is away; nothing where it never is. */
+int lh_net_guard_at_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err);
+int lh_net_guard_at_port(struct lh_net *net, size_t i, struct lh_error *err);
+
+/* The sending rate of node i, in whose namespace nl and the caller are. */
+int lh_net_shape_nic(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err);
+
 /* Rate of a link that limits nothing, bit/s. */
 #define LH_UNLIMITED_BPS INT64_C(1000000000000)
 

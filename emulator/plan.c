@@ -69,6 +69,8 @@ static void plan_node(struct lh_plan *plan, size_t i)
 	n->nic_limit_bytes =
 		lh_plan_u32(queue > NIC_QUEUE_FLOOR_BYTES ? queue : NIC_QUEUE_FLOOR_BYTES);
 	n->tcp = &m->tcp;
+	for (size_t k = 0; k < plan->scenario->n_absences && !n->is_ever_away; k++)
+		n->is_ever_away = plan->scenario->absences[k].node == i;
 }
 
 /* A share as netem compares it: with 32 random bits. */

@@ -49,6 +49,9 @@ int lh_program_status(const struct lh_program *program);
 /* The signal that ended it; 0: none. */
 int lh_program_signal(const struct lh_program *program);
 
+/* Asks it, and all that it has started, to end (SIGTERM). */
+void lh_program_ask(const struct lh_program *program);
+
 /* Ends it, with all that it has started, and reaps it. */
 void lh_program_kill(struct lh_program *program);
 

@@ -75,6 +75,7 @@ void lh_variables_make(const struct lh_plan *plan, const struct lh_variables_spe
 	add(v, lh_strf("LONGHAUL_HOSTS=%s", names ? names : ""));
 	add(v, lh_strf("LONGHAUL_CLOCK=%s",
 		       plan->scenario->run.clock == LH_CLOCK_VIRTUAL ? "virtual" : "real"));
+	add(v, lh_strf("LONGHAUL_INCARNATION=%u", spec->incarnation));
 	if (spec->doors_folder)
 		add(v, lh_strf("PATH=%s:%s", spec->doors_folder, path_of(user)));
 	if (spec->report_path)

@@ -24,6 +24,7 @@ struct lh_variables_spec {
 	size_t master;		  /* the node of rank 0 */
 	const char *report_path;  /* NULL: it reports into no file */
 	const char *doors_folder; /* stands first in PATH; NULL: none */
+	unsigned incarnation;	  /* how often it has been started there before */
 };
 
 /* Fills *ret_variables, for lh_variables_done; user is the user's environment. */

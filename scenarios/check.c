@@ -13,12 +13,9 @@
 #include "scenarios/bind.h"
 #include "scenarios/capture.h"
 #include "scenarios/check_internal.h"
+#include "scenarios/churn.h"
 #include "scenarios/jitter.h"
 #include "scenarios/report.h"
-
-/* Three standard deviations must leave a micro-batch some time. */
-/* Hivemind's advice for a few peers, and what the published runs had. */
-static const int64_t MATCHMAKING_NS = INT64_C(5000000000);
 
 /* Of packets lost, doubled, damaged: beyond it no connection would come about. */
 static const double SHARE_MAX = 0.9;
@@ -237,6 +234,7 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 
 	if (spec->site && site < 0)
 		lh_say_unknown_site(&sc->network, spec->site, spec->pos, path, diag);
+	ret->spec = spec;
 	ret->site = site < 0 ? 0 : (size_t)site;
 	ret->machine = spec->machine ? machine_find(sc, spec->machine) : NULL;
 	if (spec->machine && !ret->machine && !diag->n_messages)
@@ -510,19 +508,6 @@ static void check_command(const struct lh_scenario *sc, struct lh_diag *diag)
 			    "workload with a command");
 }
 
-/* What a strategy is where it does not say: butterfly as Hivemind is, the others plain. */
-static void resolve_strategy(struct lh_scenario *sc)
-{
-	const struct lh_yaml *written = lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "strategy");
-	struct lh_strategy_spec *strategy = &sc->workload.strategy;
-	bool is_butterfly = same_text(strategy->kind, "butterfly");
-
-	if (strategy->matchmaking_ns < 0)
-		strategy->matchmaking_ns = is_butterfly ? MATCHMAKING_NS : 0;
-	if (!lh_yaml_get(written, "delayed_update"))
-		strategy->delayed_update = is_butterfly;
-}
-
 static void resolve_model(struct lh_scenario *sc, struct lh_diag *diag)
 {
 	if (lh_scenario_has_command(sc))
@@ -544,7 +529,7 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	check_names(sc, diag);
 	check_run(sc, diag);
 	check_command(sc, diag);
-	resolve_strategy(sc);
+	lh_strategy_check(sc, diag);
 	lh_progress_check(sc, diag);
 	lh_train_check(sc, diag);
 	resolve_model(sc, diag);
@@ -555,4 +540,5 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	check_prices(sc, count, diag);
 	resolve_nodes(sc, diag);
 	lh_capture_check(sc, diag);
+	lh_churn_check(sc, diag);
 }
