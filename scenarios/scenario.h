@@ -570,7 +570,16 @@ struct lh_scenario {
 
 /* Payload that all ranks of trainers send in an epoch by the strategy's formula; -1: there is none.
  */
-int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario);
+int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario, int64_t epoch);
+
+/* Whose samples stand behind an averaging. */
+enum lh_averaged_samples {
+	LH_AVERAGED_EPOCH,  /* the epoch's */
+	LH_AVERAGED_PERIOD, /* those of all epochs since the last one */
+	LH_AVERAGED_SPAN,   /* of some span, alike at all ranks */
+};
+
+enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *scenario);
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);

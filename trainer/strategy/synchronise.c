@@ -94,9 +94,14 @@ static void close_sync(struct sync *s)
 static int run_averaging(void *arg, struct lh_error *err)
 {
 	struct part *part = arg;
+	int64_t timeout_ns = part->sync->rank->job->settings.timeout_ns;
+	int rc = part->sync->averaging->average(part->averager, part->sent_epoch, part->sent,
+						&part->done, err);
 
-	return part->sync->averaging->average(part->averager, part->sent_epoch, part->sent,
-					      &part->done, err);
+	if (rc && err && err->sys == ETIMEDOUT)
+		lh_error_prefix(err, "no averaging within %g s",
+				(double)timeout_ns / (double)LH_NS_PER_S);
+	return rc;
 }
 
 static int open_numbers(struct part *part, struct lh_error *err)
@@ -126,6 +131,7 @@ static int open_part(struct part *part, struct sync *s, const struct lh_fragment
 	struct lh_rank *rank = s->rank;
 	struct lh_averaged averaged = {
 		.n = fragment->n,
+		.patience_ns = rank->job->settings.timeout_ns,
 		.device = rank->compute->averaged(rank->computing).device,
 	};
 	int rc = 0;
