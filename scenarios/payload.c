@@ -25,7 +25,7 @@ static int64_t all_reduce_elements(const struct lh_scenario *sc, unsigned collec
 {
 	if (!(collective & (LH_KIND_BUTTERFLY | LH_KIND_RING)))
 		return -1;
-	return 2 * ((int64_t)sc->n_nodes - 1) * elements;
+	return 2 * ((int64_t)sc->n_ranks - 1) * elements;
 }
 
 /* Whether a fragment is sent at the end of an epoch: once in a period, all spread over it. */
