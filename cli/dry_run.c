@@ -68,18 +68,34 @@ static void print_parameters(const struct lh_scenario *sc, const char *section)
 		putchar('\n');
 }
 
+/* By formula, where there is one. */
+static void print_payload(const struct lh_scenario *sc)
+{
+	int64_t first = lh_scenario_payload_bytes(sc, 0), sum = 0;
+	bool is_even = true;
+
+	if (first < 0)
+		return;
+	for (int64_t epoch = 0; epoch < sc->workload.epochs; epoch++) {
+		int64_t bytes = lh_scenario_payload_bytes(sc, epoch);
+
+		is_even = is_even && bytes == first;
+		sum += bytes;
+	}
+	printf("          all ranks send %lld bytes %s\n", (long long)(is_even ? first : sum),
+	       is_even ? "an epoch" : "in all epochs together");
+}
+
 static void print_training(const struct lh_scenario *sc)
 {
 	const struct lh_workload *w = &sc->workload;
-	int64_t bytes = lh_scenario_payload_bytes(sc);
 
 	printf("Workload  %s, %lld parameters, target batch %lld, %lld epochs, %s over %s\n",
 	       w->model, (long long)sc->model->parameters, (long long)w->target_batch,
 	       (long long)w->epochs, w->strategy.kind, w->compress.kind);
 	print_parameters(sc, "strategy");
 	print_parameters(sc, "compress");
-	if (bytes >= 0)
-		printf("          all ranks send %lld bytes an epoch\n", (long long)bytes);
+	print_payload(sc);
 }
 
 static void print_nodes(const struct lh_plan *plan)

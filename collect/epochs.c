@@ -66,21 +66,39 @@ static int check_part(const struct lh_run_events *events, size_t index, struct l
 	return 0;
 }
 
-static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events *events,
-		       size_t index, struct lh_error *err)
+/* Samples behind the averaging of an epoch. *since: of all epochs after the last averaging, with
+ * this one. -1: whatever rank 0 says. */
+static int64_t averaged_samples(const struct lh_scenario *sc, int64_t samples, int64_t *since,
+				bool has_average)
 {
-	int64_t samples = 0, sent = 0, received = 0, expected = lh_scenario_payload_bytes(sc);
-	size_t number = events->first_epoch + index;
+	int64_t all = *since;
 
-	if (count_ranks(events, index) < events->n_ranks)
-		return check_part(events, index, err);
-	for (size_t r = 0; r < events->n_ranks; r++) {
-		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
-
-		samples += e->samples;
-		sent += e->payload_sent_bytes;
-		received += e->payload_received_bytes;
+	switch (lh_scenario_averaged_samples(sc)) {
+	case LH_AVERAGED_EPOCH:
+		return samples;
+	case LH_AVERAGED_PERIOD:
+		*since = has_average ? 0 : all;
+		return all;
+	case LH_AVERAGED_SPAN:
+		return -1;
 	}
+	return -1;
+}
+
+/* Samples: of an epoch, and of what was averaged in it. */
+static int check_samples(const struct lh_scenario *sc, const struct lh_run_events *events,
+			 size_t index, int64_t *since, struct lh_error *err)
+{
+	const struct lh_rank_epoch *first = lh_run_events_epoch(events, 0, index);
+	size_t number = events->first_epoch + index;
+	int64_t samples = 0, averaged;
+
+	for (size_t r = 0; r < events->n_ranks; r++)
+		samples += lh_run_events_epoch(events, r, index)->samples;
+	*since += samples;
+	averaged = averaged_samples(sc, samples, since, first->has_average);
+	if (averaged < 0)
+		averaged = first->average_samples;
 	for (size_t r = 0; r < events->n_ranks; r++) {
 		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
 
@@ -89,11 +107,26 @@ static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events 
 				       "epoch %zu: the ranks computed %" PRId64
 				       " samples together, but rank %zu ended it with %" PRId64,
 				       number, samples, r, e->group_samples);
-		if (e->has_average && e->average_samples != samples)
+		if (e->has_average && e->average_samples != averaged)
 			return lh_fail(err, LH_ERUN, 0,
 				       "epoch %zu: the ranks computed %" PRId64
 				       " samples together, but rank %zu averaged %" PRId64,
-				       number, samples, r, e->average_samples);
+				       number, averaged, r, e->average_samples);
+	}
+	return 0;
+}
+
+static int check_payload(const struct lh_scenario *sc, const struct lh_run_events *events,
+			 size_t index, struct lh_error *err)
+{
+	size_t number = events->first_epoch + index;
+	int64_t sent = 0, received = 0, expected = lh_scenario_payload_bytes(sc, (int64_t)number);
+
+	for (size_t r = 0; r < events->n_ranks; r++) {
+		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
+
+		sent += e->payload_sent_bytes;
+		received += e->payload_received_bytes;
 	}
 	if (sent != received)
 		return lh_fail(err, LH_ERUN, 0,
@@ -128,13 +161,19 @@ static int check_weights(const struct lh_run_events *events, struct lh_error *er
 int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_events *events,
 			  struct lh_error *err)
 {
-	for (size_t i = 0; i < events->n_finished; i++) {
-		int r = check_epoch(sc, events, i, err);
+	int64_t since = 0;
+	int r = 0;
 
-		if (r < 0)
-			return r;
+	for (size_t i = 0; r == 0 && i < events->n_finished; i++) {
+		if (count_ranks(events, i) < events->n_ranks) {
+			r = check_part(events, i, err);
+			continue;
+		}
+		r = check_samples(sc, events, i, &since, err);
+		if (r == 0)
+			r = check_payload(sc, events, i, err);
 	}
-	return check_weights(events, err);
+	return r ? r : check_weights(events, err);
 }
 
 /* Means over the ranks that had a part in one epoch, in seconds. */

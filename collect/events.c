@@ -171,8 +171,10 @@ static int read_average(struct line *line, struct lh_rank_events *rank)
 	if (r)
 		return r;
 	epoch->has_average = true;
-	epoch->average_ns += length_ns;
-	epoch->host_ns += host;
+	if (!json_is_true(json_object_get(line->object, "beside"))) {
+		epoch->average_ns += length_ns;
+		epoch->host_ns += host;
+	}
 	epoch->payload_sent_bytes += sent;
 	epoch->payload_received_bytes += received;
 	epoch->average_samples = samples;

@@ -39,7 +39,7 @@ struct lh_rank_epoch {
 	int64_t compute_ns;
 	int64_t matchmaking_ns;
 	int64_t wait_ns;
-	int64_t average_ns; /* host_ns is a part of it */
+	int64_t average_ns; /* not beside computing; host_ns is a part of it */
 	int64_t host_ns;
 	int64_t apply_ns; /* blocking ones that began within this epoch */
 	int64_t payload_sent_bytes;

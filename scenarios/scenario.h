@@ -591,7 +591,17 @@ struct lh_scenario {
 
 /* Payload that all ranks of trainers send in an epoch by the strategy's formula; -1: there is none.
  */
-int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario);
+int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario, int64_t epoch);
+
+/* Whose samples stand behind an averaging. */
+enum lh_averaged_samples {
+	LH_AVERAGED_EPOCH,  /* the epoch's */
+	LH_AVERAGED_PERIOD, /* those of all epochs since the last one */
+	LH_AVERAGED_SPAN,   /* of some span, alike at all ranks */
+};
+
+enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *scenario);
+
 /* The node of a rank. */
 static inline const struct lh_node *lh_node_of(const struct lh_scenario *scenario, size_t rank)
 {

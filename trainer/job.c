@@ -458,6 +458,8 @@ int lh_job_parse(const char *text, size_t size, const char *name, struct lh_job 
 	rc = parse_words(&top, &job);
 	if (rc == 0)
 		rc = parse_document(&top, &job);
+	if (rc == 0 && job.strategy->check && (rc = job.strategy->check(&job, err)))
+		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && hash_document(document, &job.hash))
 		rc = lh_fail(err, LH_ESYS, 0, "%s: out of memory", name);
 	if (rc) {

@@ -34,21 +34,35 @@ int lh_rank_write_compute(struct lh_rank *rank, uint32_t epoch, int64_t end_ns, 
 			     err);
 }
 
-int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
-			  const struct lh_average *average, struct lh_error *err)
+/* is_beside is told only where it is true. */
+static int write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,
+			 const struct lh_average *average, bool is_beside, struct lh_error *err)
 {
-	int64_t end_ns = lh_clock_now_ns();
-
-	return lh_events_add(
-		rank->events, "average", end_ns,
+	json_t *fields =
 		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "epoch", (json_int_t)epoch,
 			  "begin_ns", (json_int_t)begin_ns, "end_ns", (json_int_t)end_ns, "host_ns",
 			  (json_int_t)average->host_ns, "payload_sent_bytes",
 			  (json_int_t)average->payload_sent_bytes, "payload_received_bytes",
 			  (json_int_t)average->payload_received_bytes, "group_samples",
 			  (json_int_t)average->group_samples, "checked_elements",
-			  (json_int_t)average->checked_elements),
-		err);
+			  (json_int_t)average->checked_elements);
+
+	if (fields && is_beside)
+		json_object_set_new(fields, "beside", json_true());
+	return lh_events_add(rank->events, "average", lh_clock_now_ns(), fields, err);
+}
+
+int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+			  const struct lh_average *average, struct lh_error *err)
+{
+	return write_average(rank, epoch, begin_ns, lh_clock_now_ns(), average, false, err);
+}
+
+int lh_rank_write_average_beside(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				 int64_t end_ns, const struct lh_average *average,
+				 struct lh_error *err)
+{
+	return write_average(rank, epoch, begin_ns, end_ns, average, true, err);
 }
 
 int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,

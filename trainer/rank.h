@@ -81,6 +81,11 @@ struct lh_average {
 int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
 			  const struct lh_average *average, struct lh_error *err);
 
+/* The same of one that ran beside computing, until end_ns. */
+int lh_rank_write_average_beside(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				 int64_t end_ns, const struct lh_average *average,
+				 struct lh_error *err);
+
 /* Writes `apply`: the optimizer's step, at t_ns; is_blocking: nothing was computed beside it. */
 int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,
 			bool is_blocking, int64_t t_ns, struct lh_error *err);

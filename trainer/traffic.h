@@ -5,8 +5,7 @@
  * time. A byte counts when the kernel has taken it, which may be a socket buffer's size
  * before it leaves.
  *
- * One row per (peer, kind). A row has one writer at a time; rows are read only while no
- * writer is at work.
+ * Any thread may add; one writes events.
  */
 #ifndef LH_TRAINER_TRAFFIC_H
 #define LH_TRAINER_TRAFFIC_H

@@ -212,19 +212,22 @@ static void test_every_kind_has_its_defaults(void **state)
 		 FIXED("hierarchical-topk") ", \"levels\": [\"site\"]}"},
 		{"{kind: local-sgd}", NULL, 3,
 		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"ring\","
-		 " \"streams\": 1}"},
+		 " \"streams\": 1, \"timeout_ns\": 1800000000000}"},
 		{"{kind: diloco}", NULL, 3,
 		 "{\"kind\": \"diloco\", \"period\": 50, \"outer_lr\": 0.7,"
 		 " \"outer_momentum\": 0.9, \"fragments\": 1, \"fragment_delay\": 0,"
-		 " \"collective\": \"ring\", \"streams\": 1}"},
+		 " \"collective\": \"ring\", \"streams\": 1, \"timeout_ns\": 1800000000000}"},
 		{"{kind: diloco, fragments: 4}", NULL, 3,
 		 "{\"kind\": \"diloco\", \"period\": 50, \"outer_lr\": 0.7,"
 		 " \"outer_momentum\": 0.9, \"fragments\": 4, \"fragment_delay\": 0,"
-		 " \"fragment_mix\": 0.5, \"collective\": \"ring\", \"streams\": 1}"},
+		 " \"fragment_mix\": 0.5, \"collective\": \"ring\", \"streams\": 1, "
+		 "\"timeout_ns\": 1800000000000}"},
 		{"{kind: d-psgd}", NULL, 3,
-		 "{\"kind\": \"d-psgd\", \"graph\": \"ring\", \"streams\": 1}"},
+		 "{\"kind\": \"d-psgd\", \"graph\": \"ring\", \"streams\": 1,"
+		 " \"timeout_ns\": 1800000000000}"},
 		{"{kind: ad-psgd}", NULL, 3,
-		 "{\"kind\": \"ad-psgd\", \"graph\": \"ring\", \"streams\": 1}"},
+		 "{\"kind\": \"ad-psgd\", \"graph\": \"ring\", \"streams\": 1,"
+		 " \"timeout_ns\": 1800000000000}"},
 		{"{kind: parameter-server, elastic: true}", NULL, 3,
 		 "{\"kind\": \"parameter-server\", \"exchange\": \"asgd\", \"period\": 1,"
 		 " \"asynchronous\": true, \"streams\": 1}"},

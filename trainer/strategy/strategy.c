@@ -30,6 +30,8 @@ const struct lh_strategy_ops lh_strategy_nccl = {
 const struct lh_strategy_ops *const lh_strategies[] = {
 	&butterfly,
 	&ring,
+	&lh_strategy_local_sgd,
+	&lh_strategy_diloco,
 	NULL,
 };
 

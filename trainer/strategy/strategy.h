@@ -30,6 +30,9 @@ extern const struct lh_strategy_ops *const lh_strategies[];
 /* `ring` with the transport nccl, which is none of them. */
 extern const struct lh_strategy_ops lh_strategy_nccl;
 
+extern const struct lh_strategy_ops lh_strategy_local_sgd;
+extern const struct lh_strategy_ops lh_strategy_diloco;
+
 /* The strategy of that name, or NULL. */
 const struct lh_strategy_ops *lh_strategy_find(const char *name);
 
