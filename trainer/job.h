@@ -36,6 +36,8 @@ struct lh_job_rank {
 	int64_t accumulate_ns;	/* per micro-batch, beside the profile's time */
 	uint64_t averaging_bps; /* the host's rate of serialising and reducing; 0: not charged */
 	int64_t apply_ns;	/* the optimizer's step */
+	/* Share of the target batch, where strategies give each rank one; all 0: by speed. */
+	double target_ratio;
 };
 
 struct lh_job {

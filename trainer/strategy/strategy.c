@@ -30,6 +30,7 @@ const struct lh_strategy_ops lh_strategy_nccl = {
 const struct lh_strategy_ops *const lh_strategies[] = {
 	&butterfly,
 	&ring,
+	&lh_strategy_parameter_server,
 	NULL,
 };
 
