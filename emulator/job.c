@@ -45,11 +45,11 @@ json_t *lh_trainer_job(const struct lh_plan *plan)
 	for (size_t i = 0; i < plan->n_nodes; i++)
 		json_array_append_new(ranks, rank_to_json(plan, i));
 	job = json_pack(
-		"{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:{s:s, s:I, s:b}, s:I, s:o}",
+		"{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:{s:s}, s:s, s:{s:s, s:I, s:b}, s:I, s:o}",
 		"format", "longhaul-trainer-job/1", "seed", (json_int_t)plan->scenario->run.seed,
 		"mode", is_training ? "train" : "replay", "model", w->model, "parameters",
 		(json_int_t)plan->scenario->model->parameters, "target_batch",
-		(json_int_t)w->target_batch, "epochs", (json_int_t)w->epochs, "compress",
+		(json_int_t)w->target_batch, "epochs", (json_int_t)w->epochs, "compress", "kind",
 		w->compress, "transport", w->transport, "strategy", "kind", w->strategy.kind,
 		"matchmaking_ns", (json_int_t)w->strategy.matchmaking_ns, "delayed_update",
 		w->strategy.delayed_update, "start_timeout_ns",

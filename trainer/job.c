@@ -109,18 +109,6 @@ static int get_name(struct section *s, const char *key, char ret[static LH_JOB_N
 	return rc;
 }
 
-static int get_boolean(struct section *s, const char *key, bool *ret)
-{
-	const json_t *value = get(s, key);
-
-	if (!value)
-		return LH_EINPUT;
-	if (!json_is_boolean(value))
-		return bad(s, key, "expected true or false");
-	*ret = json_is_true(value);
-	return 0;
-}
-
 /* Refuses keys that nobody asked for. */
 static int check_all_read(const struct section *s, const char *const known[])
 {
@@ -240,7 +228,6 @@ static int parse_ranks(struct section *s, struct lh_job *job)
 
 static int parse_strategy(struct section *s, struct lh_job *job)
 {
-	static const char *const known[] = {"kind", "matchmaking_ns", "delayed_update", NULL};
 	struct section inner = {
 		.object = get(s, "strategy"), .file = s->file, .path = "strategy.", .err = s->err};
 	const char *kind;
@@ -261,14 +248,31 @@ static int parse_strategy(struct section *s, struct lh_job *job)
 		return bad(s, "transport", "nccl goes with strategy ring alone");
 	if (job->uses_nccl)
 		job->strategy = &lh_strategy_nccl;
-	if ((rc = get_integer(&inner, "matchmaking_ns", 0, HOUR_NS,
-			      &job->settings.matchmaking_ns)) ||
-	    (rc = get_boolean(&inner, "delayed_update", &job->settings.delayed_update)))
-		return rc;
-	return check_all_read(&inner, known);
+	rc = lh_strategy_settings_read(inner.object, "strategy", &job->settings, s->err);
+	return rc ? lh_error_prefix(s->err, "%s", s->file) : 0;
 }
 
-/* The format, the mode and the compressor: keys with a fixed set of words. */
+static int parse_compress(struct section *s, struct lh_job *job)
+{
+	const json_t *object = get(s, "compress");
+
+	if (!object)
+		return LH_EINPUT;
+	if (lh_compress_settings_read(object, "compress", &job->compressing, s->err))
+		return lh_error_prefix(s->err, "%s", s->file);
+	job->compress = lh_codec_find(job->compressing.kind);
+	if (!job->compress)
+		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress.kind: no compressor \"%s\"",
+			       s->file, job->compressing.kind);
+	if (!job->compress->bytes_per_element)
+		return lh_fail(s->err, LH_EINPUT, 0,
+			       "%s: compress.kind: %s has no fixed size per element, which all "
+			       "strategies need",
+			       s->file, job->compressing.kind);
+	return 0;
+}
+
+/* The format, the mode and the transport: keys with a fixed set of words. */
 static int parse_words(struct section *s, struct lh_job *job)
 {
 	const char *text;
@@ -283,18 +287,6 @@ static int parse_words(struct section *s, struct lh_job *job)
 	if (strcmp(text, "replay") != 0 && strcmp(text, "train") != 0)
 		return bad(s, "mode", "expected \"replay\" or \"train\"");
 	snprintf(job->mode, sizeof(job->mode), "%s", text);
-	if ((rc = get_string(s, "compress", &text)))
-		return rc;
-	job->compress = lh_codec_find(text);
-	if (!job->compress)
-		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress: no compressor \"%s\"", s->file,
-			       text);
-	if (!job->compress->bytes_per_element)
-		return lh_fail(
-			s->err, LH_EINPUT, 0,
-			"%s: compress: %s has no fixed size per element, which all strategies "
-			"need",
-			s->file, text);
 	if ((rc = get_string(s, "transport", &text)))
 		return rc;
 	job->uses_nccl = strcmp(text, "nccl") == 0;
@@ -343,7 +335,8 @@ static int parse_document(struct section *s, struct lh_job *job)
 	    (rc = get_name(s, "model", job->model)) ||
 	    (rc = get_integer(s, "parameters", 1, INT64_C(1000000000000), &parameters)) ||
 	    (rc = get_integer(s, "target_batch", 1, INT64_C(1000000000), &target_batch)) ||
-	    (rc = get_integer(s, "epochs", 1, 1000000, &epochs)) || (rc = parse_strategy(s, job)) ||
+	    (rc = get_integer(s, "epochs", 1, 1000000, &epochs)) || (rc = parse_compress(s, job)) ||
+	    (rc = parse_strategy(s, job)) ||
 	    (rc = get_integer(s, "start_timeout_ns", LH_NS_PER_MS, HOUR_NS,
 			      &job->start_timeout_ns)) ||
 	    (rc = parse_ranks(s, job)) || (rc = parse_train(s, job)))

@@ -50,8 +50,9 @@ struct lh_job {
 	uint32_t epochs;
 	const struct lh_codec_ops *compress;
 	const struct lh_strategy_ops *strategy;
-	bool uses_nccl; /* the strategy is NCCL's then */
-	struct lh_strategy_settings settings;
+	bool uses_nccl;				 /* the strategy is NCCL's then */
+	struct lh_strategy_settings settings;	 /* of the strategy */
+	struct lh_compress_settings compressing; /* of the compressor */
 	int64_t start_timeout_ns;
 	uint32_t n_ranks;
 	struct lh_job_rank *ranks; /* owned */

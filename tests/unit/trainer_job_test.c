@@ -18,7 +18,7 @@
 static const char right[] =
 	"{\"format\": \"longhaul-trainer-job/1\", \"seed\": 1, \"mode\": \"replay\","
 	" \"model\": \"convnext-large\", \"parameters\": 197767336, \"target_batch\": 32768,"
-	" \"epochs\": 4, \"transport\": \"tcp\", \"compress\": \"fp16\","
+	" \"epochs\": 4, \"transport\": \"tcp\", \"compress\": {\"kind\": \"fp16\"},"
 	" \"strategy\": {\"kind\": \"butterfly\", \"matchmaking_ns\": 5000000000,"
 	" \"delayed_update\": true}, \"start_timeout_ns\": 30000000000,"
 	" \"ranks\": [" RANK("1") ", " RANK("2") "]}";
@@ -87,8 +87,8 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"197767336", "99999999999999", "parameters: 99999999999999; expected"},
 		{"32768", "0", "target_batch: 0"},
 		{"\"epochs\": 4", "\"epochs\": 0", "epochs: 0"},
-		{"fp16", "fp61", "compress: no compressor \"fp61\""},
-		{"fp16", "onebit", "compress: onebit has no fixed size per element"},
+		{"fp16", "fp61", "compress.kind: no compressor \"fp61\""},
+		{"fp16", "onebit", "compress.kind: onebit has no fixed size per element"},
 		{"butterfly", "moth", "strategy.kind: no strategy \"moth\""},
 		{"5000000000", "-5", "strategy.matchmaking_ns: -5"},
 		{"true", "1", "strategy.delayed_update: expected true or false"},

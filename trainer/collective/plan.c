@@ -55,11 +55,18 @@ uint64_t lh_collective_sent_elements(const struct lh_collective_plan *plan)
 	return elements;
 }
 
-static int find_member(const struct lh_collective_form *form, uint32_t self, uint32_t *ret_member,
+int lh_collective_find(const struct lh_collective_form *form, uint32_t self, uint32_t *ret_member,
 		       struct lh_error *err)
 {
 	bool is_found = !form->members && self < form->n;
 
+	if (form->n < 1 || form->n > LH_COLLECTIVE_MEMBERS_MAX)
+		return lh_fail(err, LH_EINPUT, 0, "%" PRIu32 " members; expected 1 to %d", form->n,
+			       LH_COLLECTIVE_MEMBERS_MAX);
+	for (uint32_t i = 0; form->members && i < form->n; i++)
+		if (form->members[i] >= LH_COLLECTIVE_RANKS_MAX)
+			return lh_fail(err, LH_EINPUT, 0, "rank %" PRIu32 "; expected below %d",
+				       form->members[i], LH_COLLECTIVE_RANKS_MAX);
 	if (is_found)
 		*ret_member = self;
 	for (uint32_t i = 0; form->members && i < form->n; i++) {
@@ -83,13 +90,10 @@ int lh_collective_begin(struct lh_collective_builder *builder,
 	int rc;
 
 	*builder = (struct lh_collective_builder){.members = form->members};
-	if (form->n < 1 || form->n > LH_COLLECTIVE_MEMBERS_MAX)
-		return lh_fail(err, LH_EINPUT, 0, "%" PRIu32 " members; expected 1 to %d", form->n,
-			       LH_COLLECTIVE_MEMBERS_MAX);
 	if (n_chunks < 1 || n_chunks > LH_COLLECTIVE_CHUNKS_MAX)
 		return lh_fail(err, LH_EINPUT, 0, "%" PRIu32 " chunks; expected 1 to %d", n_chunks,
 			       LH_COLLECTIVE_CHUNKS_MAX);
-	rc = find_member(form, self, &builder->member, err);
+	rc = lh_collective_find(form, self, &builder->member, err);
 	if (rc)
 		return rc;
 	builder->plan = (struct lh_collective_plan){
