@@ -3,14 +3,16 @@
 #include "cli/dry_run.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/cleanup.h"
 #include "core/units.h"
 #include "emulator/engine.h"
 #include "emulator/plan.h"
 
-enum { CELL = 32, HALF_BYTES = 2, FP32_BYTES = 4 };
+enum { CELL = 32 };
 
 static const char *show(enum lh_unit_kind kind, int64_t v, char *buf)
 {
@@ -38,20 +40,46 @@ static void print_command(const struct lh_scenario *sc)
 		printf("          fails after %s\n", show(LH_UNIT_DURATION, w->time_limit_ns, a));
 }
 
+/* What a section of the workload has beside its kind, defaults included. */
+static void print_parameters(const struct lh_scenario *sc, const char *section)
+{
+	json_t *map = json_object_get(json_object_get(sc->resolved, "workload"), section);
+	bool has_any = false;
+	const char *key;
+	json_t *value;
+
+	json_object_foreach (map, key, value) {
+		lh_cleanup_free char *text =
+			json_is_string(value)
+				? strdup(json_string_value(value))
+				: json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+
+		if (strcmp(key, "kind") == 0)
+			continue;
+		if (has_any)
+			printf(", %s %s", key, text ? text : "");
+		else
+			printf("          %s: %s %s",
+			       json_string_value(json_object_get(map, "kind")), key,
+			       text ? text : "");
+		has_any = true;
+	}
+	if (has_any)
+		putchar('\n');
+}
+
 static void print_training(const struct lh_scenario *sc)
 {
 	const struct lh_workload *w = &sc->workload;
-	int64_t bytes = strcmp(w->compress, "none") == 0 ? FP32_BYTES : HALF_BYTES;
-	int64_t n = (int64_t)sc->n_nodes;
-	char a[CELL];
+	int64_t bytes = lh_scenario_payload_bytes(sc);
 
 	printf("Workload  %s, %lld parameters, target batch %lld, %lld epochs, %s over %s\n",
 	       w->model, (long long)sc->model->parameters, (long long)w->target_batch,
-	       (long long)w->epochs, w->strategy.kind, w->compress);
-	printf("          matchmaking %s, %s update; all ranks send %lld bytes an epoch\n",
-	       show(LH_UNIT_DURATION, w->strategy.matchmaking_ns, a),
-	       w->strategy.delayed_update ? "delayed" : "blocking",
-	       (long long)(2 * (n - 1) * sc->model->parameters * bytes));
+	       (long long)w->epochs, w->strategy.kind, w->compress.kind);
+	print_parameters(sc, "strategy");
+	print_parameters(sc, "compress");
+	if (bytes >= 0)
+		printf("          all ranks send %lld bytes an epoch\n", (long long)bytes);
 }
 
 static void print_nodes(const struct lh_plan *plan)

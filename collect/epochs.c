@@ -36,29 +36,10 @@ void lh_epochs_table_init(struct lh_table *table)
 		      sizeof(columns_of_epochs) / sizeof(columns_of_epochs[0]));
 }
 
-/* Bytes of one element on the wire, 0 where the compressor's ratio is not a constant. */
-static int64_t bytes_per_element(const char *compress)
-{
-	if (!compress || strcmp(compress, "none") == 0)
-		return 4;
-	return strcmp(compress, "fp16") == 0 || strcmp(compress, "bf16") == 0 ? 2 : 0;
-}
-
-/* Payload of all ranks in one epoch, the same for a butterfly and a ring; -1 where there is no
- * formula here. */
-static int64_t expected_payload_bytes(const struct lh_scenario *sc)
-{
-	int64_t element = bytes_per_element(sc->workload.compress);
-
-	if (!element)
-		return -1;
-	return 2 * ((int64_t)sc->n_nodes - 1) * sc->model->parameters * element;
-}
-
 static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events *events,
 		       size_t index, struct lh_error *err)
 {
-	int64_t samples = 0, sent = 0, received = 0, expected = expected_payload_bytes(sc);
+	int64_t samples = 0, sent = 0, received = 0, expected = lh_scenario_payload_bytes(sc);
 	size_t number = events->first_epoch + index;
 
 	for (size_t r = 0; r < events->n_ranks; r++) {

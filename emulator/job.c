@@ -2,6 +2,7 @@
 /* The trainers' job file, from a plan. Its format is in docs/formats.md. */
 #include "emulator/engine.h"
 #include "emulator/plan.h"
+#include "scenarios/strategy_json.h"
 #include "scenarios/train_json.h"
 
 enum { TRAINER_PORT = 29500, START_TIMEOUT_FLOOR_S = 30, OUTAGE_FACTOR = 3 };
@@ -44,16 +45,14 @@ json_t *lh_trainer_job(const struct lh_plan *plan)
 
 	for (size_t i = 0; i < plan->n_nodes; i++)
 		json_array_append_new(ranks, rank_to_json(plan, i));
-	job = json_pack(
-		"{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:{s:s}, s:s, s:{s:s, s:I, s:b}, s:I, s:o}",
-		"format", "longhaul-trainer-job/1", "seed", (json_int_t)plan->scenario->run.seed,
-		"mode", is_training ? "train" : "replay", "model", w->model, "parameters",
-		(json_int_t)plan->scenario->model->parameters, "target_batch",
-		(json_int_t)w->target_batch, "epochs", (json_int_t)w->epochs, "compress", "kind",
-		w->compress, "transport", w->transport, "strategy", "kind", w->strategy.kind,
-		"matchmaking_ns", (json_int_t)w->strategy.matchmaking_ns, "delayed_update",
-		w->strategy.delayed_update, "start_timeout_ns",
-		(json_int_t)lh_start_timeout_ns(plan), "ranks", ranks);
+	job = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:o, s:I, s:o}", "format",
+			"longhaul-trainer-job/1", "seed", (json_int_t)plan->scenario->run.seed,
+			"mode", is_training ? "train" : "replay", "model", w->model, "parameters",
+			(json_int_t)plan->scenario->model->parameters, "target_batch",
+			(json_int_t)w->target_batch, "epochs", (json_int_t)w->epochs, "compress",
+			lh_compress_to_json(&w->compress), "transport", w->transport, "strategy",
+			lh_strategy_to_json(&w->strategy), "start_timeout_ns",
+			(json_int_t)lh_start_timeout_ns(plan), "ranks", ranks);
 	if (is_training)
 		json_object_set_new(job, "train", lh_train_to_json(&w->train));
 	return job;

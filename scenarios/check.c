@@ -16,10 +16,6 @@
 #include "scenarios/jitter.h"
 #include "scenarios/report.h"
 
-/* Three standard deviations must leave a micro-batch some time. */
-/* Hivemind's advice for a few peers, and what the published runs had. */
-static const int64_t MATCHMAKING_NS = INT64_C(5000000000);
-
 /* Of packets lost, doubled, damaged: beyond it no connection would come about. */
 static const double SHARE_MAX = 0.9;
 
@@ -510,19 +506,6 @@ static void check_command(const struct lh_scenario *sc, struct lh_diag *diag)
 			    "workload with a command");
 }
 
-/* What a strategy is where it does not say: butterfly as Hivemind is, the others plain. */
-static void resolve_strategy(struct lh_scenario *sc)
-{
-	const struct lh_yaml *written = lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "strategy");
-	struct lh_strategy_spec *strategy = &sc->workload.strategy;
-	bool is_butterfly = same_text(strategy->kind, "butterfly");
-
-	if (strategy->matchmaking_ns < 0)
-		strategy->matchmaking_ns = is_butterfly ? MATCHMAKING_NS : 0;
-	if (!lh_yaml_get(written, "delayed_update"))
-		strategy->delayed_update = is_butterfly;
-}
-
 static void resolve_model(struct lh_scenario *sc, struct lh_diag *diag)
 {
 	if (lh_scenario_has_command(sc))
@@ -544,7 +527,7 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	check_names(sc, diag);
 	check_run(sc, diag);
 	check_command(sc, diag);
-	resolve_strategy(sc);
+	lh_strategy_check(sc, diag);
 	lh_progress_check(sc, diag);
 	lh_train_check(sc, diag);
 	resolve_model(sc, diag);

@@ -3,6 +3,7 @@
 #ifndef LH_SCENARIOS_CHECK_INTERNAL_H
 #define LH_SCENARIOS_CHECK_INTERNAL_H
 
+#include "scenarios/bind.h"
 #include "scenarios/scenario.h"
 
 /* Speeds that a trainer takes, in samples/s, and how much a micro-batch may vary: three standard
@@ -33,6 +34,14 @@ void lh_timeline_check(struct lh_scenario *scenario, const int64_t *count, struc
 
 /* A workload that trains, or says how fast its nodes compute. */
 void lh_train_check(const struct lh_scenario *scenario, struct lh_diag *diag);
+
+/* What strategy and compressor need beside their own bounds, and their defaults that depend on the
+ * nodes, which go into the tree. */
+void lh_strategy_check(struct lh_scenario *scenario, struct lh_diag *diag);
+
+/* The same by other sections than those of the schema, of the same structs. */
+void lh_strategy_check_among(struct lh_scenario *scenario, const struct lh_section *strategies,
+			     const struct lh_section *compressors, struct lh_diag *diag);
 
 /* Complains that name, at pos, is no site; not where the network could not be read. */
 void lh_say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,

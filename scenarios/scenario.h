@@ -317,10 +317,48 @@ struct lh_node_spec {
 	struct lh_pos pos;
 };
 
+/* What the kind does not have is -1, false or NULL, as is what is absent and has no default. */
 struct lh_strategy_spec {
 	char *kind;
+	char *balance;
 	int64_t matchmaking_ns;
 	bool delayed_update;
+	int64_t streams;
+	int64_t bucket_bytes;
+	bool overlap;
+	char *order;
+	char *shards;
+	int64_t segment_bytes;
+	int64_t *dimensions;
+	size_t n_dimensions;
+	int64_t rounds;
+	char **levels;
+	size_t n_levels;
+	char *collective;
+	char *exchange;
+	int64_t period; /* epochs */
+	bool asynchronous;
+	bool elastic;
+	double outer_lr;
+	double outer_momentum;
+	int64_t fragments;
+	int64_t fragment_delay; /* epochs */
+	double fragment_mix;
+	char *graph;
+	int64_t min_group;
+	int64_t timeout_ns;
+	int64_t heartbeat_ns;
+};
+
+struct lh_compress_spec {
+	char *kind;
+	double density_ratio;
+	bool feedback;
+	double momentum;
+	bool nesterov;
+	double clip_norm;
+	int64_t warm_up_epochs;
+	int64_t rank;
 };
 
 /* Whom a line of progress speaks for. */
@@ -378,7 +416,7 @@ struct lh_workload {
 	int64_t target_batch;
 	int64_t micro_batch; /* -1: the profile's */
 	struct lh_strategy_spec strategy;
-	char *compress;
+	struct lh_compress_spec compress;
 	char *transport;
 	int64_t epochs;
 	char **command; /* a program in the trainers' stead; then nothing above is set, and
@@ -474,6 +512,10 @@ struct lh_scenario {
 	json_t *resolved;	      /* the whole document, every file replaced by its content */
 	struct lh_yaml *tree;	      /* the same as read; positions in the structs point into it */
 };
+
+/* Payload that all ranks of trainers send in an epoch by the strategy's formula; -1: there is none.
+ */
+int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario);
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);

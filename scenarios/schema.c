@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The field tables of scenarios and suites. See docs/formats.md for examples. */
 #include "scenarios/schema_internal.h"
+#include "scenarios/strategy_kinds.h"
 
 /* clang-format off */
 
@@ -17,33 +18,6 @@ static const struct lh_field node_fields[] = {
 static const struct lh_section node_section = {
 	"nodes", "Nodes of one kind at one site.", sizeof(struct lh_node_spec), LH_NO_OFFSET, NULL,
 	offsetof(struct lh_node_spec, pos), node_fields,
-};
-
-/* A test holds this list and the trainer's table of strategies together. */
-static const struct lh_choice strategies[] = {
-	{"butterfly", 0},
-	{"ring", 0},
-	{NULL, 0},
-};
-
-static const struct lh_field strategy_fields[] = {
-	{.key = "kind", .type = LH_FIELD_WORD, .flags = REQUIRED,
-	 AT(struct lh_strategy_spec, kind), .choices = strategies,
-	 .doc = "how the ranks synchronise"},
-	{.key = "matchmaking", .type = LH_FIELD_DURATION,
-	 AT(struct lh_strategy_spec, matchmaking_ns), .max = DELAY_MAX,
-	 .doc = "least time that forming a group takes, beside computing; 5 s for butterfly, 0 s for "
-		"ring where absent"},
-	{.key = "delayed_update", .type = LH_FIELD_BOOLEAN,
-	 AT(struct lh_strategy_spec, delayed_update),
-	 .doc = "the optimizer's step runs beside the next epoch's computing, and so comes one epoch "
-		"late; true for butterfly, false for ring where absent"},
-	END,
-};
-
-static const struct lh_section strategy_section = {
-	"a strategy", "How the ranks synchronise.", sizeof(struct lh_strategy_spec), LH_NO_OFFSET,
-	NULL, LH_NO_OFFSET, strategy_fields,
 };
 
 static const struct lh_choice modes[] = {
@@ -64,9 +38,6 @@ static const struct lh_section speed_section = {
 	"a speed", "How fast every node computes.", sizeof(struct lh_profile_entry), LH_NO_OFFSET,
 	NULL, LH_NO_OFFSET, speed_fields,
 };
-
-/* A test holds this list and the trainer's table of compressors together. */
-static const struct lh_choice compressors[] = {{"fp16", 0}, {"none", 0}, {"bf16", 0}, {NULL, 0}};
 
 static const struct lh_choice transports[] = {{"tcp", 0}, {"nccl", 0}, {NULL, 0}};
 
@@ -89,10 +60,11 @@ static const struct lh_field workload_fields[] = {
 	 .min = 1, .max = 1000000,
 	 .doc = "samples per pass; the profile's where absent"},
 	{.key = "strategy", .type = LH_FIELD_SECTION, .flags = REQUIRED,
-	 AT(struct lh_workload, strategy), .section = &strategy_section,
+	 AT(struct lh_workload, strategy), .section = &lh_strategy_section,
 	 .doc = "how the ranks synchronise"},
-	{.key = "compress", .type = LH_FIELD_WORD, AT(struct lh_workload, compress),
-	 .fallback = "fp16", .choices = compressors, .doc = "form of the gradients on the wire"},
+	{.key = "compress", .type = LH_FIELD_SECTION, .flags = LH_FIELD_OR_KIND,
+	 AT(struct lh_workload, compress), .section = &lh_compress_section, .fallback = "fp16",
+	 .doc = "form of the gradients on the wire: a kind, or a mapping with its parameters"},
 	{.key = "transport", .type = LH_FIELD_WORD, AT(struct lh_workload, transport),
 	 .fallback = "tcp", .choices = transports,
 	 .doc = "what carries the gradients: TCP connections of the trainers' own, or NCCL between "

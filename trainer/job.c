@@ -240,7 +240,6 @@ static int parse_strategy(struct section *s, struct lh_job *job)
 	if ((rc = get_string(&inner, "kind", &kind)))
 		return rc;
 	job->strategy = lh_strategy_find(kind);
-	job->settings.streams = 1;
 	if (!job->strategy)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: strategy.kind: no strategy \"%s\"",
 			       s->file, kind);

@@ -136,7 +136,7 @@ static void make_scenario(struct setting *s)
 	s->sc.workload.target_batch = 100;
 	s->sc.workload.epochs = 2;
 	s->sc.workload.strategy.kind = butterfly;
-	s->sc.workload.compress = fp16;
+	s->sc.workload.compress.kind = fp16;
 	s->sc.run.seed = 7;
 	s->sc.published = (struct lh_published){12.5, -1, 3, source};
 	s->sc.pricing.catalog = (struct lh_prices){.name = list,

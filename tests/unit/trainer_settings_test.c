@@ -78,7 +78,7 @@ static void test_every_parameter_of_a_compressor_reaches_its_place(void **state)
 {
 	struct lh_compress_settings c = read_compress(
 		"{\"kind\": \"any\", \"density_ratio\": 0.01, \"feedback\": false,"
-		" \"momentum\": 0.5, \"nesterov\": true, \"clip_norm\": 2, \"warm_up_epochs\": 3,"
+		" \"momentum\": 0.5, \"nesterov\": true, \"clip_norm\": 2, \"warm_up\": 3,"
 		" \"rank\": 64}");
 
 	(void)state;
@@ -149,9 +149,9 @@ static void test_wrong_parameters_of_a_strategy_are_refused_by_key(void **state)
 		 "collective: expected 1 to 31 bytes"},
 		{"{\"collective\": []}", "collective: not a string"},
 		{"{\"period\": 0}", "period: 0; expected 1 to 1000000"},
-		{"{\"outer_lr\": 0}", "outer_lr: 0; expected 1e-09 to 1000"},
+		{"{\"outer_lr\": 0}", "outer_lr: 0; expected more than 0 to 1000"},
 		{"{\"outer_lr\": \"high\"}", "outer_lr: not a number"},
-		{"{\"outer_momentum\": 1}", "outer_momentum: 1; expected 0 to 0.999999"},
+		{"{\"outer_momentum\": 1}", "outer_momentum: 1; expected 0 to less than 1"},
 		{"{\"fragment_mix\": 1.01}", "fragment_mix: 1.01; expected 0 to 1"},
 		{"{\"graph\": \"star\"}",
 		 "graph: \"star\"; expected one of \"ring\", \"exponential\", \"complete\""},
@@ -185,12 +185,12 @@ static void test_wrong_parameters_of_a_compressor_are_refused_by_key(void **stat
 		{"{\"kind\": 5}", "compress.kind: not a string"},
 		{"{\"kind\": \"topk\", \"density\": 0.1}", "compress.density: unknown key"},
 		{"{\"kind\": \"topk\", \"density_ratio\": 0}",
-		 "compress.density_ratio: 0; expected 1e-09 to 1"},
+		 "compress.density_ratio: 0; expected more than 0 to 1"},
 		{"{\"kind\": \"topk\", \"density_ratio\": 1.1}", "density_ratio: 1.1; expected"},
 		{"{\"kind\": \"topk\", \"feedback\": \"no\"}", "feedback: expected true or false"},
 		{"{\"kind\": \"dgc\", \"momentum\": -0.1}", "momentum: -0.1; expected 0 to"},
-		{"{\"kind\": \"dgc\", \"clip_norm\": 0}", "clip_norm: 0; expected 1e-09 to"},
-		{"{\"kind\": \"dgc\", \"warm_up_epochs\": -1}", "warm_up_epochs: -1; expected 0"},
+		{"{\"kind\": \"dgc\", \"clip_norm\": 0}", "clip_norm: 0; expected more than 0 to"},
+		{"{\"kind\": \"dgc\", \"warm_up\": -1}", "warm_up: -1; expected 0"},
 		{"{\"kind\": \"powersgd\", \"rank\": 65}", "rank: 65; expected 1 to 64"},
 	};
 

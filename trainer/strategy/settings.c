@@ -28,6 +28,8 @@ struct setting {
 	size_t count_offset; /* NUMBERS: of the uint32_t */
 	double min;
 	double max;
+	bool is_above_min; /* NUMBER: min is not allowed, max for the next */
+	bool is_below_max;
 	const char *const *choices; /* CHOICE, LEVELS; NULL at the end */
 };
 
@@ -73,8 +75,8 @@ static const struct setting strategy_settings[] = {
 	{"levels", SETTING_LEVELS, AT(has_node_level), .choices = levels},
 	{"collective", SETTING_WORD, AT(collective)},
 	{"period", SETTING_COUNT, AT(period), .min = 1, .max = EPOCHS_MAX},
-	{"outer_lr", SETTING_NUMBER, AT(outer_lr), .min = 1e-9, .max = 1000},
-	{"outer_momentum", SETTING_NUMBER, AT(outer_momentum), .max = 0.999999},
+	{"outer_lr", SETTING_NUMBER, AT(outer_lr), .max = 1000, .is_above_min = true},
+	{"outer_momentum", SETTING_NUMBER, AT(outer_momentum), .max = 1, .is_below_max = true},
 	{"fragments", SETTING_COUNT, AT(fragments), .min = 1, .max = 1000000},
 	{"fragment_delay", SETTING_COUNT, AT(fragment_delay), .max = EPOCHS_MAX},
 	{"fragment_mix", SETTING_NUMBER, AT(fragment_mix), .max = 1},
@@ -90,12 +92,12 @@ static const struct setting strategy_settings[] = {
 
 static const struct setting compress_settings[] = {
 	{"kind", SETTING_WORD, OF(kind)},
-	{"density_ratio", SETTING_NUMBER, OF(density_ratio), .min = 1e-9, .max = 1},
+	{"density_ratio", SETTING_NUMBER, OF(density_ratio), .max = 1, .is_above_min = true},
 	{"feedback", SETTING_FLAG, OF(feedback)},
-	{"momentum", SETTING_NUMBER, OF(momentum), .max = 0.999999},
+	{"momentum", SETTING_NUMBER, OF(momentum), .max = 1, .is_below_max = true},
 	{"nesterov", SETTING_FLAG, OF(nesterov)},
-	{"clip_norm", SETTING_NUMBER, OF(clip_norm), .min = 1e-9, .max = 1e9},
-	{"warm_up_epochs", SETTING_COUNT, OF(warm_up_epochs), .max = EPOCHS_MAX},
+	{"clip_norm", SETTING_NUMBER, OF(clip_norm), .max = 1e9, .is_above_min = true},
+	{"warm_up", SETTING_COUNT, OF(warm_up_epochs), .max = EPOCHS_MAX},
 	{"rank", SETTING_COUNT, OF(rank), .min = 1, .max = LH_COMPRESS_RANK_MAX},
 	{.key = NULL},
 };
@@ -108,8 +110,10 @@ static int bad(const struct place *p, const char *what)
 
 static int out_of_bounds(const struct place *p, double value)
 {
-	return lh_fail(p->err, LH_EINPUT, 0, "%s.%s: %.15g; expected %.15g to %.15g", p->name,
-		       p->setting->key, value, p->setting->min, p->setting->max);
+	return lh_fail(p->err, LH_EINPUT, 0, "%s.%s: %.15g; expected %s%.15g to %s%.15g", p->name,
+		       p->setting->key, value, p->setting->is_above_min ? "more than " : "",
+		       p->setting->min, p->setting->is_below_max ? "less than " : "",
+		       p->setting->max);
 }
 
 /* A whole number within the setting's bounds. */
@@ -130,7 +134,9 @@ static int read_number(const struct place *p)
 
 	if (!json_is_number(p->value))
 		return bad(p, "not a number");
-	if (!(number >= p->setting->min && number <= p->setting->max))
+	if (!(number >= p->setting->min && number <= p->setting->max) ||
+	    (p->setting->is_above_min && !(number > p->setting->min)) ||
+	    (p->setting->is_below_max && !(number < p->setting->max)))
 		return out_of_bounds(p, number);
 	*(double *)p->at = number;
 	return 0;
