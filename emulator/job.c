@@ -13,16 +13,18 @@ static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 {
 	const struct lh_node *node = &plan->scenario->nodes[i];
 	char address[16];
+	json_t *rank = json_pack(
+		"{s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:I, s:I, s:I}", "node", node->name, "site",
+		plan->scenario->network.sites[node->site].name, "address",
+		lh_address_format(plan->nodes[i].address, address, sizeof(address)), "port",
+		TRAINER_PORT, "micro_batch", (json_int_t)node->micro_batch, "samples_per_s",
+		node->profile->samples_per_s, "variation_ratio", node->profile->variation_ratio,
+		"accumulate_ns", (json_int_t)node->accumulate_ns, "averaging_bps",
+		(json_int_t)node->host->averaging_bps, "apply_ns", (json_int_t)node->apply_ns);
 
-	return json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:I, s:I, s:I}", "node", node->name,
-			 "site", plan->scenario->network.sites[node->site].name, "address",
-			 lh_address_format(plan->nodes[i].address, address, sizeof(address)),
-			 "port", TRAINER_PORT, "micro_batch", (json_int_t)node->micro_batch,
-			 "samples_per_s", node->profile->samples_per_s, "variation_ratio",
-			 node->profile->variation_ratio, "accumulate_ns",
-			 (json_int_t)node->accumulate_ns, "averaging_bps",
-			 (json_int_t)node->host->averaging_bps, "apply_ns",
-			 (json_int_t)node->apply_ns);
+	if (node->target_ratio > 0)
+		json_object_set_new(rank, "target_ratio", json_real(node->target_ratio));
+	return rank;
 }
 
 int64_t lh_start_timeout_ns(const struct lh_plan *plan)

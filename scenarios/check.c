@@ -536,6 +536,8 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	lh_timeline_check(sc, count, diag);
 	check_windows(sc, count, diag);
 	check_prices(sc, count, diag);
+	lh_data_check(sc, count, diag);
 	resolve_nodes(sc, diag);
+	lh_data_resolve(sc, diag);
 	lh_capture_check(sc, diag);
 }

@@ -16,6 +16,7 @@
 /* A test holds this list and the trainer's table of strategies together. */
 static const struct lh_choice strategies[] = {
 	DENSE_KINDS,
+	{"parameter-server", LH_KIND_PARAMETER_SERVER},
 	{NULL, 0},
 };
 

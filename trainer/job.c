@@ -166,6 +166,7 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 					    "accumulate_ns",
 					    "averaging_bps",
 					    "apply_ns",
+					    "target_ratio",
 					    NULL};
 	int64_t micro_batch, averaging_bps;
 	int rc;
@@ -178,7 +179,9 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 	    (rc = get_number(s, "variation_ratio", 0, 0.33, &rank->variation_ratio)) ||
 	    (rc = get_integer(s, "accumulate_ns", 0, HOUR_NS, &rank->accumulate_ns)) ||
 	    (rc = get_integer(s, "averaging_bps", 0, INT64_C(100000000000000), &averaging_bps)) ||
-	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)))
+	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)) ||
+	    (json_object_get(s->object, "target_ratio") &&
+	     (rc = get_number(s, "target_ratio", 0, 1, &rank->target_ratio))))
 		return rc;
 	rank->micro_batch = (uint32_t)micro_batch;
 	rank->averaging_bps = (uint64_t)averaging_bps;
@@ -378,6 +381,8 @@ int lh_job_parse(const char *text, size_t size, const char *name, struct lh_job 
 	rc = parse_words(&top, &job);
 	if (rc == 0)
 		rc = parse_document(&top, &job);
+	if (rc == 0 && job.strategy->check && (rc = job.strategy->check(&job, err)))
+		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && hash_document(document, &job.hash))
 		rc = lh_fail(err, LH_ESYS, 0, "%s: out of memory", name);
 	if (rc) {

@@ -118,8 +118,16 @@ static void make_scenario(struct setting *s)
 	s->sites[1] = (struct lh_site){.name = eu, .provider = google, .continent = LH_EUROPE};
 	s->machine = (struct lh_machine){.name = machine_name, .gpus = 1};
 	s->profile.samples_per_s = 10;
-	s->nodes[0] = (struct lh_node){us0, 0, &s->machine, &s->profile, NULL, 30, 0, 0};
-	s->nodes[1] = (struct lh_node){eu0, 1, &s->machine, &s->profile, NULL, 20, 0, 0};
+	s->nodes[0] = (struct lh_node){.name = us0,
+				       .site = 0,
+				       .machine = &s->machine,
+				       .profile = &s->profile,
+				       .micro_batch = 30};
+	s->nodes[1] = (struct lh_node){.name = eu0,
+				       .site = 1,
+				       .machine = &s->machine,
+				       .profile = &s->profile,
+				       .micro_batch = 20};
 	s->model = (struct lh_model){
 		.name = model_name, .parameters = 1000, .bytes_per_sample = 125000};
 	s->vm = (struct lh_vm_price){machine_name, NULL, 180000, 572000, source};

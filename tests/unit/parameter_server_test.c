@@ -15,7 +15,6 @@
 #include "trainer/clock.h"
 #include "trainer/compute/compute.h"
 #include "trainer/rank.h"
-#include "trainer/strategy/shares.h"
 #include "trainer/strategy/strategy.h"
 
 enum {
@@ -427,44 +426,14 @@ static void test_jobs_that_cannot_be_are_refused(void **state)
 	assert_int_equal(w.job.strategy->check(&w.job, &err), LH_EINPUT);
 	assert_non_null(strstr(err.message, "asgd sends every update"));
 	w.job.settings.period = 1;
-	w.job.settings.asynchronous = true;
+	w.job.settings.delayed_update = true;
 	assert_int_equal(w.job.strategy->check(&w.job, &err), LH_EINPUT);
-	assert_non_null(strstr(err.message, "asynchronous"));
-	w.job.settings.asynchronous = false;
+	assert_non_null(strstr(err.message, "delayed_update"));
+	w.job.settings.delayed_update = false;
 	w.job.target_batch = 2 * MICRO_BATCH;
 	assert_int_equal(w.job.strategy->check(&w.job, &err), LH_EINPUT);
 	assert_non_null(strstr(err.message, "less than a micro-batch"));
 	world_done(&w);
-}
-
-static void test_shares_follow_speeds_or_ratios_and_reach_the_target(void **state)
-{
-	static const struct {
-		double speeds[3], ratios[3];
-		uint64_t target, expected[3];
-	} cases[] = {
-		{{1, 1, 2}, {0}, 16 * MICRO_BATCH, {4, 4, 8}},
-		{{1, 1, 1}, {0}, 16 * MICRO_BATCH - 1, {6, 5, 5}},
-		{{9, 1, 1}, {0.25, 0.25, 0.5}, 16 * MICRO_BATCH, {4, 4, 8}},
-		{{1, 1, 1}, {0.6, 0.2, 0.2}, 100 * MICRO_BATCH, {60, 20, 20}},
-	};
-
-	(void)state;
-	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
-		uint64_t micro_batches[3];
-		struct world w;
-
-		world_init(&w, "abc");
-		w.job.target_batch = cases[c].target;
-		for (uint32_t i = 0; i < 3; i++) {
-			w.ranks[i].samples_per_s = cases[c].speeds[i];
-			w.ranks[i].target_ratio = cases[c].ratios[i];
-		}
-		assert_int_equal(lh_shares_compute(&w.job, micro_batches, NULL), 0);
-		for (uint32_t i = 0; i < 3; i++)
-			assert_int_equal(micro_batches[i], cases[c].expected[i]);
-		world_done(&w);
-	}
 }
 
 int main(void)
@@ -479,7 +448,6 @@ int main(void)
 		cmocka_unit_test(test_one_site_has_no_peers),
 		cmocka_unit_test(test_a_lost_server_ends_all_with_a_message),
 		cmocka_unit_test(test_jobs_that_cannot_be_are_refused),
-		cmocka_unit_test(test_shares_follow_speeds_or_ratios_and_reach_the_target),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,10 +28,10 @@
 #include <string.h>
 
 #include "core/cleanup.h"
+#include "core/shares.h"
 #include "trainer/clock.h"
 #include "trainer/compute/compute.h"
 #include "trainer/strategy/ps_internal.h"
-#include "trainer/strategy/shares.h"
 #include "trainer/strategy/strategy.h"
 
 void lh_ps_plan_done(struct lh_ps_plan *plan)
@@ -63,6 +63,36 @@ static int find_sites(const struct lh_job *job, uint32_t self, struct lh_ps_plan
 	return 0;
 }
 
+/* By the ranks' target_ratio, or by their speeds. */
+static int share_out(const struct lh_job *job, struct lh_ps_plan *plan, struct lh_error *err)
+{
+	lh_cleanup_free struct lh_share *shares = calloc(job->n_ranks, sizeof(*shares));
+	bool has_ratios = false;
+
+	if (!shares)
+		return lh_fail(err, LH_ESYS, ENOMEM, "share the target batch");
+	for (uint32_t i = 0; i < job->n_ranks; i++)
+		has_ratios |= job->ranks[i].target_ratio > 0;
+	for (uint32_t i = 0; i < job->n_ranks; i++) {
+		const struct lh_job_rank *rank = &job->ranks[i];
+
+		shares[i].weight = has_ratios ? rank->target_ratio : rank->samples_per_s;
+		shares[i].micro_batch = rank->micro_batch;
+	}
+	lh_shares_compute(shares, job->n_ranks, job->target_batch);
+	for (uint32_t i = 0; i < job->n_ranks; i++) {
+		plan->micro_batches[i] = shares[i].micro_batches;
+		if (!shares[i].micro_batches)
+			return lh_fail(err, LH_EINPUT, 0,
+				       "target_batch: %" PRIu64
+				       " samples leave less than a micro-batch of %" PRIu32
+				       " to rank %" PRIu32 " (%s)",
+				       job->target_batch, job->ranks[i].micro_batch, i,
+				       job->ranks[i].node);
+	}
+	return 0;
+}
+
 int lh_ps_plan_make(const struct lh_job *job, uint32_t self, struct lh_ps_plan *ret_plan,
 		    struct lh_error *err)
 {
@@ -77,7 +107,7 @@ int lh_ps_plan_make(const struct lh_job *job, uint32_t self, struct lh_ps_plan *
 	if (rc == 0)
 		rc = find_sites(job, self, &plan, err);
 	if (rc == 0)
-		rc = lh_shares_compute(job, plan.micro_batches, err);
+		rc = share_out(job, &plan, err);
 	if (rc) {
 		lh_ps_plan_done(&plan);
 		return rc;
@@ -137,10 +167,6 @@ static int check_job(const struct lh_job *job, struct lh_error *err)
 			       "strategy.period: %" PRIu32
 			       "; exchange asgd sends every update: expected 1, or asgd-ga",
 			       s->period);
-	if (s->asynchronous && s->exchange != LH_EXCHANGE_AVERAGING)
-		return lh_fail(err, LH_EINPUT, 0,
-			       "strategy.asynchronous: for exchange averaging alone; the others "
-			       "never wait");
 	if (s->delayed_update)
 		return lh_fail(err, LH_EINPUT, 0,
 			       "strategy.delayed_update: not with parameter-server, whose updates "

@@ -10,6 +10,10 @@
 #include "core/cleanup.h"
 #include "trainer/clock.h"
 #include "trainer/strategy/ps_server_internal.h"
+#include "trainer/transport/tcp.h"
+
+/* Between two looks at how much of a message the kernel still has. */
+static const int64_t LOOK_NS = 10 * LH_NS_PER_MS;
 
 static bool exchanges_weights(const struct server *s)
 {
@@ -197,9 +201,33 @@ static struct lh_ps_wire *find_free(const struct server *s, const struct lh_ps_p
 	return NULL;
 }
 
+/* Messages to the peer that it does not have yet: whole ones here, and what is left of others in
+ * the kernel, whose buffers may hold many. */
+static uint64_t count_under_way(const struct server *s, const struct lh_ps_peer *peer)
+{
+	uint64_t n = 0, bytes = 0;
+
+	for (uint32_t i = 0; i < s->n_going; i++)
+		n += lh_ps_server_is_pending(s, &peer->going[i]);
+	for (uint32_t i = 0; i < s->job->settings.streams; i++)
+		bytes += lh_tcp_unacknowledged_bytes(
+			lh_mesh_fd(&s->rank->mesh, peer->rank, LH_CHANNEL_DATA + i));
+	return n + (bytes + s->message_bytes - 1) / s->message_bytes;
+}
+
 static bool can_send(const struct server *s, const void *arg)
 {
-	return find_free(s, arg);
+	return find_free(s, arg) && count_under_way(s, arg) < s->n_going;
+}
+
+/* Waits until the path to the peer takes another message; what comes meanwhile is handled. */
+static int wait_for_path(struct server *s, struct lh_ps_peer *peer, struct lh_error *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && !can_send(s, peer))
+		rc = lh_ps_server_pump(s, can_send, peer, lh_clock_now_ns() + LOOK_NS, err);
+	return rc;
 }
 
 /* What the compressor leaves out of gradients stays among what the peer lacks. */
@@ -250,13 +278,10 @@ static int offer(struct server *s, struct lh_ps_peer *peer, bool is_last, struct
 
 	if (s->n_updates - peer->n_told < s->job->settings.period && !is_last)
 		return 0;
-	if (!find_free(s, peer)) {
-		if (!waits)
-			return 0;
-		if ((rc = lh_ps_server_pump(s, can_send, peer, INT64_MAX, err)))
-			return rc;
-	}
-	return send_message(s, peer, err);
+	if (!waits && !can_send(s, peer))
+		return 0;
+	rc = wait_for_path(s, peer, err);
+	return rc ? rc : send_message(s, peer, err);
 }
 
 /* ---- barriers ----------------------------------------------------------------------------- */

@@ -58,7 +58,7 @@ struct lh_ps_plan {
 	uint64_t round_samples;	 /* of all sites */
 };
 
-/* LH_EINPUT: a site's ranks do not follow one another; as lh_shares_compute. */
+/* LH_EINPUT: a site's ranks do not follow one another, or a rank would compute nothing. */
 int lh_ps_plan_make(const struct lh_job *job, uint32_t self, struct lh_ps_plan *ret_plan,
 		    struct lh_error *err);
 void lh_ps_plan_done(struct lh_ps_plan *plan);

@@ -9,8 +9,8 @@
 #include "trainer/strategy/ps_internal.h"
 
 enum {
-	SERVER_QUEUE = 4, /* messages of asgd on their way to a peer: one on the wire, others behind
-			     it */
+	SERVER_QUEUE = 4, /* messages of asgd on their way to a peer, the kernel's buffers included:
+			     one on the wire, others behind it */
 };
 
 struct server;
