@@ -30,10 +30,10 @@ struct lh_engine_request {
 
 /*
  * Runs. Files in run_dir: network.json, links.csv, trainer.json, events/, counters.csv,
- * engine.json (written last; with a command exec.json, hosts and nodes/ in place of trainer.json
- * and events/; with verifies only network.json, verify.csv, verify.json, engine.json; see
- * docs/formats.md). Returns 0 where engine.json says what came of it (done, failed, unfit or
- * invalid), or an error where not even that could be written.
+ * faults.csv where nodes go or come, engine.json (written last; with a command exec.json, hosts and
+ * nodes/ in place of trainer.json and events/; with verifies only network.json, verify.csv,
+ * verify.json, engine.json; see docs/formats.md). Returns 0 where engine.json says what came of it
+ * (done, failed, unfit or invalid), or an error where not even that could be written.
  */
 int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err);
 

@@ -85,6 +85,17 @@ static void bind_alternative(const struct lh_bind_site *s)
 		     s->path, s->at, s->diag);
 }
 
+/* A word where there might be a list of them. */
+static void bind_one_string(const struct lh_bind_site *s, size_t *count)
+{
+	char **list = calloc(1, sizeof(*list));
+
+	*(char ***)s->at = list;
+	s->value->quoted = true;
+	if (list)
+		list[(*count)++] = strdup(s->value->text);
+}
+
 static void bind_value(const struct lh_bind_site *s, void *out)
 {
 	size_t *count = (size_t *)((char *)out + s->field->count_offset);
@@ -94,6 +105,10 @@ static void bind_value(const struct lh_bind_site *s, void *out)
 		return;
 	if (s->field->type == LH_FIELD_TREE) {
 		*(struct lh_yaml **)s->at = s->value;
+		return;
+	}
+	if ((s->field->flags & LH_FIELD_OR_ONE) && s->value->kind == LH_YAML_SCALAR) {
+		bind_one_string(s, count);
 		return;
 	}
 	if (s->value->kind != field_kind(s->field, &kind_name)) {

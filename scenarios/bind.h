@@ -43,6 +43,7 @@ enum {
 	LH_FIELD_NOT_IN_JOB = 8, /* the trainers are not told */
 	LH_FIELD_ABOVE_0 = 16,	 /* a NUMBER or RATIO that must not be 0 */
 	LH_FIELD_BELOW_MAX = 32, /* a NUMBER that must not be its max */
+	LH_FIELD_OR_ONE = 64,	 /* STRINGS: one word may stand without its list */
 };
 
 enum { LH_FIELD_INTEGERS_MAX = 8 };

@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/shares.h"
 #include "core/yaml.h"
+#include "scenarios/check.h"
 #include "scenarios/check_internal.h"
 #include "scenarios/elastic.h"
 
@@ -97,13 +98,13 @@ void lh_data_check(const struct lh_scenario *sc, const int64_t *count, struct lh
 		check_shares(sc, count, at, diag);
 }
 
-/* Wall-clock speed of one node alone. */
-static double speed_of(const struct lh_node *node)
+/* Wall-clock speed of one node alone, all its ranks together. */
+static double speed_of(const struct lh_scenario *sc, const struct lh_node *node)
 {
 	double samples = (double)node->micro_batch;
+	double pass_s = samples / node->profile->samples_per_s + (double)node->accumulate_ns * 1e-9;
 
-	return samples /
-	       (samples / node->profile->samples_per_s + (double)node->accumulate_ns * 1e-9);
+	return samples / pass_s * (double)lh_ranks_of(sc, node->machine);
 }
 
 /* By the price that summaries use; -1: not known. */
@@ -162,7 +163,7 @@ static bool describe_sites(const struct lh_scenario *sc, struct lh_elastic_site 
 		}
 		site->n_kinds = k + 1 > site->n_kinds ? k + 1 : site->n_kinds;
 		site->kinds[k].n_nodes++;
-		site->kinds[k].samples_per_s = speed_of(node);
+		site->kinds[k].samples_per_s = speed_of(sc, node);
 		site->kinds[k].price = has_prices ? price_of(sc, node) : 0;
 	}
 	for (size_t s = 0; s < sc->network.n_sites; s++)
@@ -209,29 +210,32 @@ static void release_surplus(struct lh_scenario *sc, struct lh_diag *diag)
 			    *err.message ? err.message : "out of memory");
 }
 
-/* Each node must get a micro-batch at least, as the trainer shares the target batch out. */
+/* Each rank must get a micro-batch at least, as the trainer shares the target batch out. */
 static void check_target(const struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_yaml *workload = lh_yaml_get(sc->tree, "workload");
-	lh_cleanup_free struct lh_share *shares = calloc(sc->n_nodes, sizeof(*shares));
+	lh_cleanup_free struct lh_share *shares = calloc(LH_RANKS_MAX, sizeof(*shares));
+	size_t n = 0;
 
-	if (!shares)
-		return;
-	for (size_t i = 0; i < sc->n_nodes; i++) {
+	for (size_t i = 0; shares && i < sc->n_nodes; i++) {
 		const struct lh_node *node = &sc->nodes[i];
+		int64_t n_ranks = lh_ranks_of(sc, node->machine);
 
-		shares[i].weight =
-			sc->data.n_at ? node->target_ratio : node->profile->samples_per_s;
-		shares[i].micro_batch = (uint32_t)node->micro_batch;
+		for (int64_t k = 0; k < n_ranks && n < LH_RANKS_MAX; k++) {
+			shares[n].weight = sc->data.n_at ? node->target_ratio / (double)n_ranks
+							 : node->profile->samples_per_s;
+			shares[n++].micro_batch = (uint32_t)node->micro_batch;
+		}
 	}
-	lh_shares_compute(shares, sc->n_nodes, (uint64_t)sc->workload.target_batch);
-	for (size_t i = 0; i < sc->n_nodes; i++)
+	if (n)
+		lh_shares_compute(shares, n, (uint64_t)sc->workload.target_batch);
+	for (size_t i = 0; i < n; i++)
 		if (!shares[i].micro_batches) {
 			lh_diag_add(diag, lh_yaml_get(workload, "target_batch")->pos,
 				    "workload.target_batch",
-				    "leaves less than a micro-batch of %lld to %s; expected more, "
-				    "or a smaller workload.micro_batch",
-				    (long long)sc->nodes[i].micro_batch, sc->nodes[i].name);
+				    "leaves less than a micro-batch of %lld to rank %zu; expected "
+				    "more, or a smaller workload.micro_batch",
+				    (long long)shares[i].micro_batch, i);
 			return;
 		}
 }
@@ -243,9 +247,9 @@ static void set_ratios(struct lh_scenario *sc)
 
 		for (size_t j = 0; j < sc->n_nodes; j++)
 			if (sc->nodes[j].site == sc->nodes[i].site)
-				speed += speed_of(&sc->nodes[j]);
+				speed += speed_of(sc, &sc->nodes[j]);
 		sc->nodes[i].target_ratio =
-			share_of(sc, sc->nodes[i].site) * speed_of(&sc->nodes[i]) / speed;
+			share_of(sc, sc->nodes[i].site) * speed_of(sc, &sc->nodes[i]) / speed;
 	}
 }
 

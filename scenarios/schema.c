@@ -2,6 +2,7 @@
 /* The field tables of scenarios and suites. See docs/formats.md for examples. */
 #include "scenarios/schema_internal.h"
 #include "scenarios/strategy_kinds.h"
+#include "scenarios/trace.h"
 
 /* clang-format off */
 
@@ -12,6 +13,10 @@ static const struct lh_field node_fields[] = {
 	 .fallback = "1", .min = 1, .max = 256, .doc = "how many"},
 	{.key = "machine", .type = LH_FIELD_STRING, .flags = REQUIRED,
 	 AT(struct lh_node_spec, machine), .doc = "machine type"},
+	{.key = "joins_at", .type = LH_FIELD_DURATION, AT(struct lh_node_spec, joins_at_ns),
+	 .max = LH_TRACE_LENGTH_MAX_NS,
+	 .doc = "when they are there, counted from the start of the others; from the start on where "
+		"absent"},
 	END,
 };
 
@@ -71,6 +76,10 @@ static const struct lh_field workload_fields[] = {
 		"GPUs (strategy ring, compress none, train: {device: cuda})"},
 	{.key = "epochs", .type = LH_FIELD_INTEGER, AT(struct lh_workload, epochs),
 	 .fallback = "4", .min = 1, .max = 1000000, .doc = "rounds of target_batch samples"},
+	{.key = "ranks_per_node", .type = LH_FIELD_INTEGER,
+	 AT(struct lh_workload, ranks_per_node), .min = 1, .max = 512,
+	 .doc = "trainers in a node, each with one of its GPUs; as many GPUs as a machine with an inner network has, "
+		"else 1, if absent"},
 	END,
 };
 
@@ -121,6 +130,10 @@ static const struct lh_field command_fields[] = {
 	 .min = 1, .doc = "the programs are ended then, by the run's clock: no failure"},
 	{.key = "time_limit", .type = LH_FIELD_DURATION, AT(struct lh_workload, time_limit_ns),
 	 .min = 1, .doc = "the run fails then, by the run's clock"},
+	{.key = "ranks_per_node", .type = LH_FIELD_INTEGER,
+	 AT(struct lh_workload, ranks_per_node), .min = 1, .max = 512,
+	 .doc = "programs in a node, each with one of its GPUs; as many GPUs as a machine with an inner network has, "
+		"else 1, if absent"},
 	END,
 };
 
@@ -306,6 +319,8 @@ static const struct lh_field scenario_fields[] = {
 	{.key = "timeline", .type = LH_FIELD_LIST, AT(struct lh_scenario, events),
 	 COUNT(struct lh_scenario, n_events), .max = 1000, .section = &lh_event_section,
 	 .doc = "what changes while it runs"},
+	{.key = "spot", .type = LH_FIELD_SECTION, AT(struct lh_scenario, spot),
+	 .section = &lh_spot_section, .doc = "interruptions of spot VMs; none without"},
 	{.key = "published", .type = LH_FIELD_SECTION, AT(struct lh_scenario, published),
 	 .section = &lh_published_section, .doc = "what others measured"},
 	{.key = "machines", .type = LH_FIELD_MAP, AT(struct lh_scenario, machines),

@@ -55,6 +55,9 @@ static json_t *words_schema(const struct lh_field *f)
 	if (f->flags & LH_FIELD_OR_FILE)
 		return json_pack("{s:[{s:s}, {s:s, s:{s:[s,s]}}]}", "anyOf", "type", "string",
 				 "type", "array", "items", "type", "string", "number");
+	if (f->flags & LH_FIELD_OR_ONE)
+		return json_pack("{s:[{s:s}, {s:s, s:{s:s}}]}", "anyOf", "type", "string", "type",
+				 "array", "items", "type", "string");
 	return json_pack("{s:s, s:o}", "type", "array", "items",
 			 f->choices ? choices_schema(f->choices)
 				    : json_pack("{s:s}", "type", "string"));

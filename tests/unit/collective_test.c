@@ -92,8 +92,7 @@ static void assert_total_bytes(const struct world *w)
 static void exercise(const struct lh_collective_ops *ops, const struct lh_collective_form *form,
 		     void (*assert_bytes)(const struct world *))
 {
-	static const struct lh_codec_ops *const codecs[] = {&lh_codec_none,
-							       &lh_codec_fp16};
+	static const struct lh_codec_ops *const codecs[] = {&lh_codec_none, &lh_codec_fp16};
 
 	for (size_t c = 0; c < N_ELEMENTS(codecs); c++) {
 		struct world world;

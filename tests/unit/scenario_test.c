@@ -55,12 +55,13 @@ static void test_defaults_stand_in_the_resolved_document(void **state)
 {
 	struct lh_scenario *sc = fixture_read_ok(small_scenario, NULL, 0);
 	json_t *run = json_object_get(sc->resolved, "run");
+	struct lh_error err = {0};
 
 	(void)state;
 	assert_string_equal(json_string_value(json_object_get(run, "clock")), "virtual");
 	assert_int_equal(json_integer_value(json_object_get(run, "seed")), 1);
 	assert_string_equal(json_string_value(json_object_get(run, "guest_memory")), "8 GiB");
-	lh_scenario_set_seed(sc, 7);
+	assert_int_equal(lh_scenario_set_seed(sc, 7, &err), 0);
 	assert_int_equal(sc->run.seed, 7);
 	assert_int_equal(json_integer_value(json_object_get(run, "seed")), 7);
 	lh_scenario_free(sc);

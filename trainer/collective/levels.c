@@ -422,7 +422,7 @@ int lh_collective_make_levels(const struct lh_collective_form *form,
 	if (n_levels < 1 || n_levels > LH_COLLECTIVE_LEVELS_MAX)
 		return lh_fail(err, LH_EINPUT, 0, "%" PRIu32 " levels; expected 1 to %d", n_levels,
 			       LH_COLLECTIVE_LEVELS_MAX);
-	rc = lh_collective_find(form, self, &h.self, err);
+	rc = lh_collective_find_member(form, self, &h.self, err);
 	if (rc)
 		return rc;
 	if (!begin_alone(&h))

@@ -23,7 +23,8 @@ struct lh_collective_slices {
 
 struct lh_collective_numbers;
 
-/* At most `most` elements of every chunk; UINT64_MAX: all. LH_ESYS. */
+/* At most `most` elements of every chunk; UINT64_MAX: all. LH_EINPUT where that is 2^32 or more;
+ * LH_ESYS. */
 int lh_collective_slices_init(struct lh_collective_slices *slices,
 			      const struct lh_collective_plan *plan,
 			      const struct lh_codec_ops *codec, uint64_t most,

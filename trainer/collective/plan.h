@@ -126,6 +126,12 @@ extern const struct lh_collective_ops lh_collective_hierarchical;
 extern const struct lh_collective_ops lh_collective_gather_ring;
 extern const struct lh_collective_ops lh_collective_gather_direct;
 
+/* All all-reduces, NULL at the end. */
+extern const struct lh_collective_ops *const lh_collectives[];
+
+/* The all-reduce of that name, or NULL. */
+const struct lh_collective_ops *lh_collective_find(const char *name);
+
 /* Frees what a plan points to; one of all zeros is fine. */
 void lh_collective_plan_done(struct lh_collective_plan *plan);
 

@@ -55,15 +55,31 @@ static int alloc(struct lh_collective_run *run, struct lh_error *err)
 	return 0;
 }
 
+/* The bytes of a message; LH_EINPUT where its real ones are too many. */
+static int measure_move(const struct lh_collective_run *run, const struct lh_collective_move *move,
+			uint64_t *ret_bytes, struct lh_error *err)
+{
+	const uint64_t *at = run->slices.wire_at;
+	uint64_t head_bytes = at[move->first_chunk + move->n_chunks] - at[move->first_chunk];
+
+	*ret_bytes = payload_bytes(&run->config, move);
+	return head_bytes <= UINT32_MAX
+		       ? 0
+		       : lh_fail(err, LH_EINPUT, 0,
+				 "a message of %" PRIu64 " bytes; expected below 4 GiB",
+				 head_bytes);
+}
+
 /* What each message is, and how long the host takes for a phase. */
 static int measure(struct lh_collective_run *run, struct lh_error *err)
 {
 	const struct lh_collective_plan *plan = run->config.plan;
+	int rc = 0;
 
-	for (uint32_t s = 0; s < plan->n_sends; s++)
-		run->send_bytes[s] = payload_bytes(&run->config, &plan->sends[s]);
-	for (uint32_t r = 0; r < plan->n_receives; r++)
-		run->receive_bytes[r] = payload_bytes(&run->config, &plan->receives[r]);
+	for (uint32_t s = 0; rc == 0 && s < plan->n_sends; s++)
+		rc = measure_move(run, &plan->sends[s], &run->send_bytes[s], err);
+	for (uint32_t r = 0; rc == 0 && r < plan->n_receives; r++)
+		rc = measure_move(run, &plan->receives[r], &run->receive_bytes[r], err);
 	for (uint32_t p = 0; p < plan->n_phases; p++) {
 		const struct lh_collective_phase *phase = &plan->phases[p];
 		uint64_t bytes = 0;
@@ -72,11 +88,7 @@ static int measure(struct lh_collective_run *run, struct lh_error *err)
 			bytes += run->send_bytes[phase->first_send + s];
 		run->host_ns[p] = host_ns_of(bytes, run->config.host_bps);
 	}
-	if (run->slices.wire_at[plan->n_chunks] > UINT32_MAX)
-		return lh_fail(err, LH_EINPUT, 0,
-			       "a vector of %" PRIu64 " bytes; expected at most 4 GiB",
-			       run->slices.wire_at[plan->n_chunks]);
-	return 0;
+	return rc;
 }
 
 int lh_collective_run_open(const struct lh_collective_run_config *config,

@@ -45,8 +45,7 @@ struct lh_averaging_ops {
 	void (*close)(void *state);
 };
 
-extern const struct lh_averaging_ops lh_averaging_butterfly;
-extern const struct lh_averaging_ops lh_averaging_ring;
-extern const struct lh_averaging_ops lh_averaging_nccl; /* ring, by the transport nccl */
+extern const struct lh_averaging_ops lh_averaging_dense; /* see dense.h */
+extern const struct lh_averaging_ops lh_averaging_nccl;	 /* ring, by the transport nccl */
 
 #endif

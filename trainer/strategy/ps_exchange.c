@@ -77,7 +77,7 @@ static void add_expected(struct server *s, struct lh_ps_peer *peer, uint32_t upd
 	for (uint32_t rank = first; rank < end; rank++) {
 		uint64_t samples = lh_ps_plan_samples(s->plan, s->job, rank);
 
-		lh_sample_draw(&s->numbers.layout, s->job->seed, rank, update,
+		lh_sample_draw(s->job->seed, update, rank, 1, n,
 			       end - first > 1 ? peer->drawn : mean);
 		if (end - first > 1)
 			add(mean, peer->drawn, n, (float)((double)samples / all));

@@ -19,13 +19,13 @@ enum lh_ps_phase {
 	LH_PS_FINAL_PULL, /* the weights on which all servers have agreed */
 };
 
-/* The numbers of a rank. Where they are replayed, those of one shard of sample.h are real, and the
- * optimizer is plain: weights -= gradient. */
+/* The numbers of a rank. Where they are replayed, a slice at their begin is real (sample.h: each
+ * rank's gradients are those of a chunk of its number), and the optimizer is plain: weights -=
+ * gradient. */
 struct lh_ps_numbers {
 	struct lh_rank *rank;
 	bool is_replayed;
-	uint64_t n; /* parameters */
-	struct lh_sample_layout layout;
+	uint64_t n;	 /* parameters */
 	uint32_t n_real; /* of them */
 	float *gradient; /* n_real; of this rank where it is not a server's update */
 	float *weights;	 /* n_real; learnt ones: as last read */

@@ -10,14 +10,13 @@
 int lh_ps_numbers_open(struct lh_ps_numbers *numbers, struct lh_rank *rank, struct lh_error *err)
 {
 	struct lh_averaged averaged = rank->compute->averaged(rank->computing);
+	uint64_t slice = lh_sample_slice_elements(1, rank->n);
 
 	*numbers = (struct lh_ps_numbers){
 		.rank = rank, .is_replayed = !averaged.values, .n = averaged.n};
-	if (numbers->is_replayed)
-		lh_sample_layout_init(&numbers->layout, averaged.n, 1);
-	else
-		lh_sample_layout_init_whole(&numbers->layout, averaged.n, 1);
-	numbers->n_real = numbers->layout.total;
+	numbers->n_real = (uint32_t)averaged.n;
+	if (numbers->is_replayed && averaged.n > slice)
+		numbers->n_real = (uint32_t)slice;
 	numbers->weights = calloc(numbers->n_real, sizeof(float));
 	numbers->gradient =
 		numbers->is_replayed ? calloc(numbers->n_real, sizeof(float)) : averaged.values;
@@ -40,7 +39,7 @@ int lh_ps_numbers_take(struct lh_ps_numbers *numbers, uint32_t update, uint64_t 
 
 	if (!numbers->is_replayed)
 		return rank->compute->begin_average(rank->computing, samples, err);
-	lh_sample_draw(&numbers->layout, rank->job->seed, rank->self, update, numbers->gradient);
+	lh_sample_draw(rank->job->seed, update, rank->self, 1, numbers->n_real, numbers->gradient);
 	return 0;
 }
 
