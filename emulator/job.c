@@ -23,6 +23,9 @@ static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 		"accumulate_ns", (json_int_t)node->accumulate_ns, "averaging_bps",
 		(json_int_t)node->host->averaging_bps, "apply_ns", (json_int_t)node->apply_ns);
 
+	if (node->target_ratio > 0)
+		json_object_set_new(doc, "target_ratio",
+				    json_real(node->target_ratio / (double)node->n_ranks));
 	if (node->n_ranks > 1) {
 		json_object_set_new(doc, "vm", json_string(node->name));
 		json_object_set_new(doc, "local_rank", json_integer((json_int_t)rank->local));

@@ -527,8 +527,17 @@ struct lh_published {
 	char *source;
 };
 
+/* Data that lie at a site. */
+struct lh_data_at {
+	char *site;
+	double share_ratio; /* of all samples */
+	struct lh_pos pos;
+};
+
 struct lh_data_spec {
-	char *store; /* NULL: loading is not priced */
+	char *store;	       /* NULL: loading is not priced */
+	struct lh_data_at *at; /* none: ranks take them from anywhere */
+	size_t n_at;
 };
 
 /* One node as resolved: names and indices of what it is made of. */
@@ -542,6 +551,7 @@ struct lh_node {
 	int64_t accumulate_ns; /* of the host, per micro-batch; 0 where the workload says the speed
 				*/
 	int64_t apply_ns;      /* the same for the optimizer's step */
+	double target_ratio;   /* of all its ranks: share of the target batch, by where the data lie; 0: not given */
 	size_t first_rank;
 	size_t n_ranks; /* that run in it: more than 1 only with an inner network */
 	const struct lh_node_spec *spec; /* that asks for it */
@@ -578,6 +588,8 @@ struct lh_scenario {
 	/* resolved */
 	struct lh_node *nodes; /* those of one site stand together */
 	size_t n_nodes;
+	struct lh_node *released; /* nodes of the specs that the control plane does without */
+	size_t n_released;
 	struct lh_node_rank *ranks; /* by rank: in the order of their nodes */
 	size_t n_ranks;
 	const struct lh_model *model; /* NULL with a command */

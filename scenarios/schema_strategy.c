@@ -18,6 +18,7 @@ static const struct lh_choice strategies[] = {
 	DENSE_KINDS,
 	{"local-sgd", LH_KIND_LOCAL_SGD},
 	{"diloco", LH_KIND_DILOCO},
+	{"parameter-server", LH_KIND_PARAMETER_SERVER},
 	{NULL, 0},
 };
 

@@ -215,20 +215,11 @@ static int parse_slows(struct section *s, struct lh_job_rank *rank)
 
 static int parse_rank(struct section *s, struct lh_job_rank *rank)
 {
-	static const char *const known[] = {"node",
-					    "site",
-					    "vm",
-					    "local_rank",
-					    "address",
-					    "port",
-					    "micro_batch",
-					    "samples_per_s",
-					    "variation_ratio",
-					    "accumulate_ns",
-					    "averaging_bps",
-					    "apply_ns",
-					    "slow",
-					    NULL};
+	static const char *const known[] = {"node",	     "site",	      "vm",
+					    "local_rank",    "address",	      "port",
+					    "micro_batch",   "samples_per_s", "variation_ratio",
+					    "accumulate_ns", "averaging_bps", "apply_ns",
+					    "slow",	     "target_ratio",  NULL};
 	int64_t micro_batch, averaging_bps;
 	int rc;
 
@@ -241,7 +232,9 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 	    (rc = get_integer(s, "accumulate_ns", 0, HOUR_NS, &rank->accumulate_ns)) ||
 	    (rc = get_integer(s, "averaging_bps", 0, INT64_C(100000000000000), &averaging_bps)) ||
 	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)) ||
-	    (rc = parse_slows(s, rank)))
+	    (rc = parse_slows(s, rank)) ||
+	    (json_object_get(s->object, "target_ratio") &&
+	     (rc = get_number(s, "target_ratio", 0, 1, &rank->target_ratio))))
 		return rc;
 	rank->micro_batch = (uint32_t)micro_batch;
 	rank->averaging_bps = (uint64_t)averaging_bps;

@@ -49,6 +49,8 @@ struct lh_job_rank {
 	int64_t apply_ns;	  /* the optimizer's step */
 	struct lh_job_slow *slow; /* in order of time, apart; owned */
 	size_t n_slow;
+	/* Share of the target batch, where strategies give each rank one; all 0: by speed. */
+	double target_ratio;
 };
 
 struct lh_job {

@@ -32,6 +32,7 @@ const struct lh_strategy_ops *const lh_strategies[] = {
 	&ring,
 	&lh_strategy_local_sgd,
 	&lh_strategy_diloco,
+	&lh_strategy_parameter_server,
 	NULL,
 };
 

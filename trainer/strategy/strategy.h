@@ -27,6 +27,8 @@ struct lh_strategy_ops {
 /* All strategies, the default first, NULL at the end. */
 extern const struct lh_strategy_ops *const lh_strategies[];
 
+extern const struct lh_strategy_ops lh_strategy_parameter_server;
+
 /* `ring` with the transport nccl, which is none of them. */
 extern const struct lh_strategy_ops lh_strategy_nccl;
 
