@@ -27,14 +27,15 @@ enum {
 	IDLE_MAX = 9, /* seconds left out between two samples */
 };
 
-enum ending { RUNNING, ENDED, STOPPED, OUT_OF_TIME, STOPPED_AS_ASKED };
+/* AWAY: its node is, or goes and it has left before. */
+enum ending { RUNNING, ENDED, STOPPED, OUT_OF_TIME, STOPPED_AS_ASKED, AWAY };
 
-static const char *const ending_names[] = {"running", "ended", "stopped", "time limit",
-					   "stop after"};
+static const char *const ending_names[] = {"running",	 "ended",      "stopped",
+					   "time limit", "stop after", "preempted"};
 
-/* One node's program. */
+/* One rank's program. */
 struct job {
-	size_t node;
+	size_t rank; /* of the scenario; among those that run it is its place in the list */
 	char *host_name;
 	struct lh_program program;
 	int file_fds[LH_N_REPORT_STREAMS]; /* where what it says is kept */
@@ -42,7 +43,9 @@ struct job {
 	int fifo_fd;			   /* -1: none */
 	struct lh_reports *reports;
 	enum ending ending;
-	int64_t begin_ns;
+	bool is_told; /* that its node goes away: if it ends, that is why */
+	unsigned n_starts;
+	int64_t begin_ns; /* of its last start */
 	int64_t end_ns;
 };
 
@@ -51,6 +54,7 @@ struct jobs {
 	const struct lh_command *command;
 	struct job *list;
 	size_t n;
+	char *hosts_path;
 	char *report_path; /* in the nodes; NULL: none */
 	bool has_made_report_file;
 	char *doors_folder;	      /* NULL: none */
@@ -100,9 +104,12 @@ static int open_reports(struct jobs *jobs, size_t rank, struct lh_error *err)
 	const struct lh_engine *e = jobs->e;
 	struct job *job = &jobs->list[rank];
 	const struct lh_reports_spec spec = {&e->req->scenario->workload.progress,
-					     e->plan->nodes[job->node].name, rank, jobs->n,
+					     e->plan->ranks[job->rank].name, rank, jobs->n,
 					     e->req->owns_kernel};
-	lh_cleanup_free char *path = lh_strf("%s/events/rank-%zu.jsonl", e->req->run_dir, rank);
+	unsigned before = job->n_starts;
+	lh_cleanup_free char *path =
+		before ? lh_strf("%s/events/rank-%zu.%u.jsonl", e->req->run_dir, rank, before)
+		       : lh_strf("%s/events/rank-%zu.jsonl", e->req->run_dir, rank);
 
 	return path ? lh_reports_open(path, &spec, job->begin_ns, &job->reports, err)
 		    : lh_fail(err, LH_ESYS, ENOMEM, "read reports");
@@ -118,36 +125,42 @@ static int write_hosts(const struct lh_engine *e, struct lh_error *err)
 	if (!f)
 		return lh_fail(err, LH_ESYS, errno, "create hosts");
 	fputs("127.0.0.1 localhost\n", f);
-	for (size_t i = 0; i < e->plan->n_nodes; i++) {
-		lh_cleanup_free char *name = lh_host_name(e->plan->nodes[i].name);
+	for (size_t i = 0; i < e->plan->n_ranks; i++) {
+		lh_cleanup_free char *name = lh_host_name(e->plan->ranks[i].name);
 
 		fprintf(f, "%s %s\n",
-			lh_address_format(e->plan->nodes[i].address, address, sizeof(address)),
+			lh_address_format(e->plan->ranks[i].address, address, sizeof(address)),
 			name ? name : "");
 	}
 	return fflush(f) == 0 ? 0 : lh_fail(err, LH_ESYS, errno, "write hosts");
 }
 
-static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, struct lh_error *err)
+/* Starts a node's program, for the first time or again: then without the terminal, whose other end
+ * belongs to the one that was killed. */
+static int start_job(struct jobs *jobs, size_t rank, struct lh_error *err)
 {
 	struct lh_engine *e = jobs->e;
 	struct job *job = &jobs->list[rank];
-	const struct lh_variables_spec of = {job->node,		rank,
-					     jobs->n,		jobs->list[0].node,
-					     jobs->report_path, jobs->doors_folder};
+	bool has_terminal = rank == 0 && jobs->terminal && !job->n_starts;
+	const struct lh_variables_spec of = {.member = job->rank,
+					     .rank = rank,
+					     .n_ranks = jobs->n,
+					     .master = jobs->list[0].rank,
+					     .report_path = jobs->report_path,
+					     .doors_folder = jobs->doors_folder,
+					     .incarnation = job->n_starts};
 	struct lh_variables ours;
 	lh_cleanup_free char **environment = NULL;
 	struct lh_program_spec spec = {
 		.argv = e->req->scenario->workload.command,
 		.cwd = jobs->command->cwd,
 		.host_name = job->host_name,
-		.hosts_path = hosts_path,
+		.hosts_path = jobs->hosts_path,
 		.file_limit = &e->file_limit,
 		.report_path = jobs->report_path,
 		.doors_folder = jobs->doors_folder,
-		.input_fd =
-			jobs->terminal && rank == 0 ? lh_terminal_program_fd(jobs->terminal) : 0,
-		.is_terminal = rank == 0 && jobs->command->terminal == LH_TERMINAL_TTY,
+		.input_fd = has_terminal ? lh_terminal_program_fd(jobs->terminal) : 0,
+		.is_terminal = has_terminal && jobs->command->terminal == LH_TERMINAL_TTY,
 	};
 	lh_cleanup_free char **argv =
 		calloc(e->req->scenario->workload.n_command + 1, sizeof(*argv));
@@ -159,18 +172,22 @@ static int start_job(struct jobs *jobs, size_t rank, const char *hosts_path, str
 	if (argv)
 		memcpy(argv, spec.argv, e->req->scenario->workload.n_command * sizeof(*argv));
 	spec.argv = argv;
-	r = environment && argv ? open_files(job, jobs, err)
-				: lh_fail(err, LH_ESYS, ENOMEM, "start a program");
+	r = environment && argv ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "start a program");
+	if (r == 0 && !job->n_starts)
+		r = open_files(job, jobs, err);
 	spec.report_fifo = job->fifo;
 	job->begin_ns = lh_now_ns();
 	if (r == 0)
 		r = open_reports(jobs, rank, err);
 	if (r == 0)
-		r = lh_program_start(e->net, job->node, &spec, &job->program, err);
+		r = lh_program_start(e->net, job->rank, &spec, &job->program, err);
 	if (r == 0 && spec.input_fd)
 		r = lh_terminal_begin(jobs->terminal, err);
 	lh_variables_done(&ours);
-	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->nodes[job->node].name) : 0;
+	job->n_starts++;
+	job->ending = RUNNING;
+	job->is_told = false;
+	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->ranks[job->rank].name) : 0;
 }
 
 /* Where a stream of a program is read from; -1: nowhere. */
@@ -219,25 +236,52 @@ static void set_deadline(struct jobs *jobs, int64_t deadline_ns, enum ending is)
 
 static int status_of(const struct job *job)
 {
-	if (job->ending == STOPPED_AS_ASKED)
+	if (job->ending == STOPPED_AS_ASKED || job->ending == AWAY)
 		return 0;
 	return job->ending == OUT_OF_TIME ? TIMED_OUT : lh_program_status(&job->program);
+}
+
+/* Takes all that a program has still said. */
+static int drain_all(struct jobs *jobs, struct job *job, struct lh_error *err)
+{
+	for (size_t i = 0; i < LH_N_REPORT_STREAMS; i++) {
+		int r = 1;
+
+		while (fd_of(job, i) >= 0 && r > 0)
+			r = drain(jobs, job, i, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Of a program whose node has gone, or that has left because it goes. */
+static int note_loss(struct jobs *jobs, struct job *job, struct lh_error *err)
+{
+	int r;
+
+	job->end_ns = lh_now_ns();
+	job->ending = AWAY;
+	r = drain_all(jobs, job, err);
+	if (r == 0)
+		r = lh_reports_break_off(job->reports, job->end_ns, err);
+	lh_reports_free(job->reports);
+	job->reports = NULL;
+	lh_program_done(&job->program);
+	return r;
 }
 
 static int note_end(struct jobs *jobs, struct job *job, enum ending ending, struct lh_error *err)
 {
 	int r;
 
+	if (ending == ENDED && job->is_told)
+		return note_loss(jobs, job, err);
 	job->end_ns = lh_now_ns();
 	job->ending = ending;
-	for (size_t i = 0; i < LH_N_REPORT_STREAMS; i++) {
-		r = 1;
-		while (fd_of(job, i) >= 0 && r > 0)
-			r = drain(jobs, job, i, err);
-		if (r < 0)
-			return r;
-	}
-	r = lh_reports_end(job->reports, job->end_ns, err);
+	r = drain_all(jobs, job, err);
+	if (r == 0)
+		r = lh_reports_end(job->reports, job->end_ns, err);
 	if (r == 0 && jobs->terminal && job == jobs->list)
 		r = lh_terminal_serve(jobs->terminal, err);
 	if (r < 0)
@@ -250,7 +294,19 @@ static int note_end(struct jobs *jobs, struct job *job, enum ending ending, stru
 	return 0;
 }
 
-/* Notes those that have ended; returns how many still run. */
+static size_t node_of(const struct jobs *jobs, const struct job *job)
+{
+	return jobs->e->plan->ranks[job->rank].node;
+}
+
+/* Whether a program that is away comes back in time. */
+static bool is_awaited(const struct jobs *jobs, const struct job *job, bool is_over)
+{
+	return job->ending == AWAY && !is_over &&
+	       lh_churn_will_start(jobs->e->churn, node_of(jobs, job));
+}
+
+/* Notes those that have ended; returns how many still run or are still to come. */
 static int look_at_all(struct jobs *jobs, size_t *ret_running, struct lh_error *err)
 {
 	bool is_over = lh_now_ns() >= jobs->deadline_ns;
@@ -260,10 +316,12 @@ static int look_at_all(struct jobs *jobs, size_t *ret_running, struct lh_error *
 	for (size_t i = 0; i < jobs->n && r == 0; i++) {
 		struct job *job = &jobs->list[i];
 
+		*ret_running += is_awaited(jobs, job, is_over);
 		if (job->ending != RUNNING)
 			continue;
 		if (jobs->some_ended && lh_program_has_ended(&job->program)) {
 			r = note_end(jobs, job, ENDED, err);
+			*ret_running += is_awaited(jobs, job, is_over);
 		} else if (is_over) {
 			lh_program_kill(&job->program);
 			r = note_end(jobs, job, jobs->deadline_is, err);
@@ -295,7 +353,7 @@ static int wait_and_take(struct jobs *jobs, int64_t until_ns, struct lh_error *e
 	    0)
 		return 0;
 	while (read(jobs->signal_fd, &info, sizeof(info)) > 0)
-		jobs->some_ended = true;
+		jobs->some_ended |= info.ssi_signo == SIGCHLD;
 	if (jobs->terminal)
 		r = lh_terminal_serve(jobs->terminal, err);
 	for (size_t i = 0; i < n && r >= 0; i++)
@@ -326,6 +384,8 @@ static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 		if (r == 0)
 			r = lh_timeline_run(jobs->e->timeline, err);
 		if (r == 0)
+			r = lh_churn_run(jobs->e->churn, err);
+		if (r == 0)
 			r = look_at_all(jobs, &running, err);
 		if (r < 0 || !running)
 			return r;
@@ -343,7 +403,7 @@ static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 static json_t *job_to_json(const struct jobs *jobs, size_t rank)
 {
 	const struct job *job = &jobs->list[rank];
-	const struct lh_plan_node *node = &jobs->e->plan->nodes[job->node];
+	const struct lh_plan_rank *node = &jobs->e->plan->ranks[job->rank];
 	int sig = job->ending == ENDED ? lh_program_signal(&job->program) : 0;
 	char address[16];
 	json_t *doc = json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:I, s:I}", "node", node->name,
@@ -355,6 +415,8 @@ static json_t *job_to_json(const struct jobs *jobs, size_t rank)
 
 	if (sig)
 		json_object_set_new(doc, "signal", json_integer(sig));
+	if (jobs->e->churn)
+		json_object_set_new(doc, "starts", json_integer(job->n_starts));
 	return doc;
 }
 
@@ -371,7 +433,7 @@ static int write_result(const struct jobs *jobs, struct lh_error *err)
 		json_array_append_new(nodes, job_to_json(jobs, i));
 	doc = json_pack("{s:s, s:o, s:i, s:s*, s:o}", "format", "longhaul-exec/1", "command",
 			command, "status", failed ? status_of(failed) : 0, "first_failed",
-			failed ? jobs->e->plan->nodes[failed->node].name : NULL, "nodes", nodes);
+			failed ? jobs->e->plan->ranks[failed->rank].name : NULL, "nodes", nodes);
 	return lh_engine_write_json(jobs->e, "exec.json", doc, err);
 }
 
@@ -416,11 +478,12 @@ static int prepare(struct jobs *jobs, struct lh_error *err)
 		struct job *job = &jobs->list[i];
 		const char *node;
 
-		*job = (struct job){.node = jobs->command->nodes[i],
+		*job = (struct job){.rank = jobs->command->ranks[i],
 				    .program = LH_PROGRAM_NONE,
+				    .ending = AWAY,
 				    .file_fds = {-1, -1, -1},
 				    .fifo_fd = -1};
-		node = jobs->e->plan->nodes[job->node].name;
+		node = jobs->e->plan->ranks[job->rank].name;
 		job->host_name = lh_host_name(node);
 		if (!job->host_name || strlen(job->host_name) > HOST_NAME_LENGTH_MAX)
 			return lh_fail(err, LH_ERUN, 0,
@@ -473,14 +536,75 @@ static void jobs_done(struct jobs *jobs)
 		close(jobs->heartbeat_fd);
 }
 
+/* ---- nodes that go and come -------------------------------------------------------------- */
+
+/* The next job in a node, after one (NULL: the first); NULL where there is no more. */
+static struct job *next_in(struct jobs *jobs, size_t node, struct job *job)
+{
+	for (job = job ? job + 1 : jobs->list; job < jobs->list + jobs->n; job++)
+		if (node_of(jobs, job) == node)
+			return job;
+	return NULL;
+}
+
+static bool is_done(void *context, size_t node)
+{
+	struct job *job = next_in(context, node, NULL);
+	bool has_any = job;
+
+	for (; job; job = next_in(context, node, job))
+		if (job->ending == RUNNING || job->ending == AWAY)
+			return false;
+	return has_any;
+}
+
+static int notify(void *context, size_t node, struct lh_error *err)
+{
+	(void)err;
+	for (struct job *job = NULL; (job = next_in(context, node, job));) {
+		job->is_told = true;
+		lh_program_ask(&job->program);
+	}
+	return 0;
+}
+
+static int end_jobs(void *context, size_t node, struct lh_error *err)
+{
+	int r = 0;
+
+	for (struct job *job = NULL; r == 0 && (job = next_in(context, node, job));) {
+		if (job->ending != RUNNING)
+			continue;
+		lh_program_kill(&job->program);
+		r = note_loss(context, job, err);
+	}
+	return r;
+}
+
+static int start_again(void *context, size_t node, unsigned incarnation, struct lh_error *err)
+{
+	struct jobs *jobs = context;
+	int r = 0;
+
+	(void)incarnation;
+	if (lh_now_ns() >= jobs->deadline_ns)
+		return 0;
+	for (struct job *job = NULL; r == 0 && (job = next_in(context, node, job));)
+		r = start_job(jobs, (size_t)(job - jobs->list), err);
+	return r;
+}
+
+static const struct lh_churn_ops churn_ops = {is_done, notify, end_jobs, start_again};
+
 int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 {
 	const struct lh_command *command = e->req->command;
 	const struct lh_workload *workload = &e->req->scenario->workload;
 	lh_cleanup_free char *hosts = lh_engine_path(e, "hosts");
 	struct jobs jobs = {.e = e,
+			    .hosts_path = hosts,
 			    .command = command,
-			    .n = command->n_nodes,
+			    .n = command->n_ranks,
 			    .signal_fd = -1,
 			    .heartbeat_fd = -1,
 			    .first_failed = -1,
@@ -490,6 +614,8 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	e->begin_ns = lh_now_ns();
 	if (r == 0)
 		r = lh_engine_begin_timeline(e, err);
+	if (r == 0)
+		r = lh_engine_begin_churn(e, &churn_ops, &jobs, err);
 	if (command->time_limit_ns)
 		set_deadline(&jobs, e->begin_ns + command->time_limit_ns, OUT_OF_TIME);
 	if (workload->time_limit_ns > 0)
@@ -497,7 +623,8 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	if (workload->stop_after_ns > 0)
 		set_deadline(&jobs, e->begin_ns + workload->stop_after_ns, STOPPED_AS_ASKED);
 	for (size_t i = 0; i < jobs.n && r == 0; i++)
-		r = start_job(&jobs, i, hosts, err);
+		if (!lh_churn_is_away(e->churn, node_of(&jobs, &jobs.list[i])))
+			r = start_job(&jobs, i, err);
 	if (r == 0)
 		r = wait_for_all(&jobs, err);
 	e->end_ns = lh_now_ns();

@@ -21,8 +21,8 @@ void lh_control_init(struct lh_control *control, struct lh_mesh *mesh, struct lh
 	control->progress = progress;
 	control->failure_fd = -1;
 	for (uint32_t peer = 0; peer < mesh->n; peer++)
-		control->polls[peer] =
-			(struct pollfd){.fd = mesh->fd[peer][LH_CHANNEL_CONTROL], .events = POLLIN};
+		control->polls[peer] = (struct pollfd){
+			.fd = lh_mesh_fd(mesh, peer, LH_CHANNEL_CONTROL), .events = POLLIN};
 }
 
 static int peer_error(const struct lh_control *control, uint32_t peer, struct lh_error *err)
@@ -34,7 +34,7 @@ static int peer_error(const struct lh_control *control, uint32_t peer, struct lh
 static int send_frame(struct lh_control *control, uint32_t peer, const struct lh_frame *frame,
 		      bool is_urgent, int64_t now_ns, struct lh_error *err)
 {
-	int fd = control->mesh->fd[peer][LH_CHANNEL_CONTROL];
+	int fd = lh_mesh_fd(control->mesh, peer, LH_CHANNEL_CONTROL);
 	uint8_t bytes[LH_FRAME_BYTES];
 	ssize_t n = 0;
 

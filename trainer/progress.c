@@ -161,14 +161,13 @@ bool lh_progress_has_all_stopped(const struct lh_progress *p)
 	return true;
 }
 
-uint64_t lh_progress_owed(const struct lh_progress *p, uint32_t rank)
+/* Micro-batches that rank has yet to do where all together have done sum. */
+static uint64_t owed_after(const struct lh_progress *p, uint32_t rank, uint64_t sum)
 {
-	uint64_t sum = 0, round = 0, owed;
+	uint64_t round = 0, owed;
 
-	for (uint32_t i = 0; i < p->n; i++) {
-		sum += p->news[i].samples_at_stop;
+	for (uint32_t i = 0; i < p->n; i++)
 		round += p->is_fast[i] ? p->micro_batch[i] : 0;
-	}
 	if (sum >= p->target)
 		return 0;
 	owed = (p->target - sum) / round;
@@ -185,6 +184,20 @@ uint64_t lh_progress_owed(const struct lh_progress *p, uint32_t rank)
 			owed++;
 	}
 	return owed;
+}
+
+uint64_t lh_progress_owed(const struct lh_progress *p, uint32_t rank)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < p->n; i++)
+		sum += p->news[i].samples_at_stop;
+	return owed_after(p, rank, sum);
+}
+
+uint64_t lh_progress_share(const struct lh_progress *p, uint32_t rank)
+{
+	return owed_after(p, rank, 0);
 }
 
 bool lh_progress_is_complete(const struct lh_progress *p)

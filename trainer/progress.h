@@ -79,6 +79,10 @@ bool lh_progress_has_all_stopped(const struct lh_progress *p);
 /* Micro-batches that rank owes beyond its first stop; only when all have stopped. */
 uint64_t lh_progress_owed(const struct lh_progress *p, uint32_t rank);
 
+/* Micro-batches of rank's share of the target where nobody counts as they go: as above, owed from
+ * the begin. */
+uint64_t lh_progress_share(const struct lh_progress *p, uint32_t rank);
+
 /* Whether all ranks have stopped and done what they owed: the counts are final. */
 bool lh_progress_is_complete(const struct lh_progress *p);
 

@@ -36,9 +36,12 @@ static int setup(void **state)
 	p->job =
 		(struct lh_job){.n_ranks = 2, .target_batch = 1000, .epochs = 3, .ranks = p->ranks};
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-	p->mesh = (struct lh_mesh){.job = &p->job, .n = 2};
-	memset(p->mesh.fd, -1, sizeof(p->mesh.fd));
-	p->mesh.fd[1][LH_CHANNEL_CONTROL] = fds[0];
+	p->mesh = (struct lh_mesh){.job = &p->job, .n = 2, .n_channels = 1};
+	p->mesh.fds = calloc(2, sizeof(int));
+	p->mesh.clock_offset_ns = calloc(2, sizeof(int64_t));
+	assert_true(p->mesh.fds && p->mesh.clock_offset_ns);
+	p->mesh.fds[0] = -1;
+	p->mesh.fds[1] = fds[0];
 	p->mesh.clock_offset_ns[1] = 1000;
 	p->peer_fd = fds[1];
 	assert_int_equal(lh_traffic_new(2, 0, &p->traffic, NULL), 0);

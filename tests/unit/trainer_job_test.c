@@ -18,7 +18,7 @@
 static const char right[] =
 	"{\"format\": \"longhaul-trainer-job/1\", \"seed\": 1, \"mode\": \"replay\","
 	" \"model\": \"convnext-large\", \"parameters\": 197767336, \"target_batch\": 32768,"
-	" \"epochs\": 4, \"transport\": \"tcp\", \"compress\": \"fp16\","
+	" \"epochs\": 4, \"transport\": \"tcp\", \"compress\": {\"kind\": \"fp16\"},"
 	" \"strategy\": {\"kind\": \"butterfly\", \"matchmaking_ns\": 5000000000,"
 	" \"delayed_update\": true}, \"start_timeout_ns\": 30000000000,"
 	" \"ranks\": [" RANK("1") ", " RANK("2") "]}";
@@ -43,13 +43,62 @@ static void test_a_right_job_is_read(void **state)
 	assert_true(job.parameters == 197767336 && job.target_batch == 32768);
 	assert_int_equal(job.epochs, 4);
 	assert_ptr_equal(job.compress, &lh_codec_fp16);
-	assert_ptr_equal(job.strategy, &lh_strategy_butterfly);
-	assert_true(job.matchmaking_ns == 5000000000 && job.delayed_update);
+	assert_ptr_equal(job.strategy, lh_strategy_find("butterfly"));
+	assert_true(job.settings.matchmaking_ns == 5000000000 && job.settings.delayed_update);
 	assert_string_equal(job.ranks[1].node, "gc-us/2");
 	assert_int_equal(job.ranks[1].socket_address.ss_family, AF_INET);
 	assert_near(job.ranks[1].samples_per_s, 36.9, 0.0);
 	assert_true(job.ranks[1].averaging_bps == 646000000);
 	lh_job_done(&job);
+}
+
+/* Keys of the second rank that say what it shares a machine with; owned by the caller. */
+static char *in_one_machine(const char *first, const char *second)
+{
+	static const char at_1[] = "\"gc-us/1\",", at_2[] = "\"gc-us/2\",";
+	const char *one = strstr(right, at_1), *two = strstr(right, at_2);
+
+	return lh_strf("%.*s%s%s%.*s%s%s%s", (int)(one - right), right, at_1, first,
+		       (int)(two - one - (long)strlen(at_1)), one + strlen(at_1), at_2, second,
+		       two + strlen(at_2));
+}
+
+static void test_ranks_may_share_a_machine(void **state)
+{
+	static const struct {
+		const char *first, *second;
+		const char *message; /* NULL: right */
+	} cases[] = {
+		{"\"vm\": \"v\", \"local_rank\": 0,", "\"vm\": \"v\", \"local_rank\": 1,", NULL},
+		{"", "\"vm\": \"v\", \"local_rank\": 7,", NULL},
+		{"", "\"vm\": \"v\",", "ranks[1].local_rank: missing"},
+		{"", "\"local_rank\": 1,", "ranks[1].vm: missing"},
+		{"", "\"vm\": \"v\", \"local_rank\": -1,", "ranks[1].local_rank: -1"},
+		{"", "\"vm\": 5, \"local_rank\": 1,", "ranks[1].vm: not a string"},
+		{"\"vm\": \"v\", \"local_rank\": 3,", "\"vm\": \"v\", \"local_rank\": 3,",
+		 "ranks[0] and ranks[1]: both local_rank 3 of v"},
+		{"", "\"vm\": \"gc-us/1\", \"local_rank\": 0,",
+		 "ranks[0] and ranks[1]: both local_rank 0 of gc-us/1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		lh_cleanup_free char *text = in_one_machine(cases[i].first, cases[i].second);
+		struct lh_error err = {0};
+		struct lh_job job;
+		int rc = lh_job_parse(text, strlen(text), "job", &job, &err);
+
+		if (cases[i].message) {
+			assert_int_equal(rc, LH_EINPUT);
+			assert_non_null(strstr(err.message, cases[i].message));
+			continue;
+		}
+		assert_int_equal(rc, 0);
+		assert_string_equal(job.ranks[1].vm, "v");
+		assert_string_equal(job.ranks[0].vm, *cases[i].first ? "v" : "gc-us/1");
+		assert_int_equal(job.ranks[0].local_rank, 0);
+		lh_job_done(&job);
+	}
 }
 
 static void test_the_hash_ignores_spaces_but_no_value(void **state)
@@ -87,8 +136,8 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"197767336", "99999999999999", "parameters: 99999999999999; expected"},
 		{"32768", "0", "target_batch: 0"},
 		{"\"epochs\": 4", "\"epochs\": 0", "epochs: 0"},
-		{"fp16", "fp61", "compress: no compressor \"fp61\""},
-		{"fp16", "onebit", "compress: onebit has no fixed size per element"},
+		{"fp16", "fp61", "compress.kind: no compressor \"fp61\""},
+		{"fp16", "onebit", "compress.kind: onebit has no fixed size per element"},
 		{"butterfly", "moth", "strategy.kind: no strategy \"moth\""},
 		{"5000000000", "-5", "strategy.matchmaking_ns: -5"},
 		{"true", "1", "strategy.delayed_update: expected true or false"},
@@ -105,7 +154,7 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"646000000", "-1", "ranks[0].averaging_bps: -1"},
 		{"\"apply_ns\": 0", "\"apply_ns\": 1e3", "ranks[0].apply_ns: not an integer"},
 		{RANK("1"), "7", "ranks[0].: expected a mapping"},
-		{"[" RANK("1") ", " RANK("2") "]", "[]", "ranks: expected an array of 1 to 128"},
+		{"[" RANK("1") ", " RANK("2") "]", "[]", "ranks: expected an array of 1 to 512"},
 		{"\"ranks\": [", "\"ranks\": ", "job:"},
 	};
 
@@ -144,6 +193,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_right_job_is_read),
+		cmocka_unit_test(test_ranks_may_share_a_machine),
 		cmocka_unit_test(test_the_hash_ignores_spaces_but_no_value),
 		cmocka_unit_test(test_wrong_values_are_refused_by_key),
 		cmocka_unit_test(test_every_cut_of_a_job_is_refused),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole ranks, one process each, over loopback and in real time. */
-#include "trainer/trainer.h"
+#include "trainer/rank.h"
 
 #include <arpa/inet.h>
 #include <jansson.h>
@@ -26,6 +26,7 @@ struct world {
 	struct lh_job_rank ranks[N_MAX];
 	pid_t pids[N_MAX];
 	char dir[32];
+	uint32_t incarnation;
 };
 
 /* Ports that were free a moment ago. */
@@ -60,9 +61,10 @@ static void world_init(struct world *w, uint32_t n, double samples_per_s)
 		.target_batch = TARGET,
 		.epochs = EPOCHS,
 		.compress = &lh_codec_fp16,
-		.strategy = &lh_strategy_butterfly,
-		.matchmaking_ns = 10 * LH_NS_PER_MS,
-		.delayed_update = true,
+		.strategy = lh_strategy_find("butterfly"),
+		.settings = {.matchmaking_ns = 10 * LH_NS_PER_MS,
+			     .delayed_update = true,
+			     .streams = 1},
 		.start_timeout_ns = 10 * LH_NS_PER_S,
 		.n_ranks = n,
 		.ranks = w->ranks,
@@ -96,7 +98,10 @@ static void start_rank(struct world *w, uint32_t rank)
 	if (w->pids[rank])
 		return;
 	alarm(DEADLINE_S);
-	lh_trainer_run(&w->job, &lh_compute_replay, rank, path, &err);
+	lh_rank_run(&w->job, &lh_compute_replay,
+		    &(struct lh_rank_options){
+			    .rank = rank, .incarnation = w->incarnation, .events_path = path},
+		    &err);
 	free(path);
 	_exit(lh_error_exit_status(&err));
 }
@@ -192,7 +197,7 @@ static int64_t sent_elements(const struct world *w, uint32_t rank)
 {
 	uint32_t n = w->job.n_ranks;
 
-	if (w->job.strategy == &lh_strategy_butterfly || n == 1)
+	if (w->job.strategy == lh_strategy_find("butterfly") || n == 1)
 		return (int64_t)lh_shard_butterfly_elements(PARAMETERS, n, rank);
 	return (int64_t)(2 * PARAMETERS - lh_shard_elements(PARAMETERS, n, (rank + 1) % n) -
 			 lh_shard_elements(PARAMETERS, n, (rank + 2) % n));
@@ -202,7 +207,8 @@ static int64_t received_elements(const struct world *w, uint32_t rank)
 {
 	uint32_t n = w->job.n_ranks;
 
-	return sent_elements(w, w->job.strategy == &lh_strategy_ring ? (rank + n - 1) % n : rank);
+	return sent_elements(w, w->job.strategy == lh_strategy_find("ring") ? (rank + n - 1) % n
+									    : rank);
 }
 
 /* Checks one rank's bytes; returns its samples of all epochs. */
@@ -234,8 +240,9 @@ static int64_t check_rank(const struct world *w, uint32_t rank)
 	assert_true(is_event(json_array_get(events, json_array_size(events) - 1), "end"));
 	/* What TCP sent is what was counted, and the greetings. */
 	control = sum_of_traffic(events, "control_bytes");
-	for (uint32_t peer = 0; peer < n; peer++)
-		greeting += peer == rank ? 0 : 2 * (peer < rank ? 128 : 64);
+	json_array_foreach (events, i, event)
+		if (is_event(event, "connection"))
+			greeting += integer(event, "peer") < rank ? 128 : 64;
 	assert_true(sum_of(events, "connection", "bytes_sent", &n_other) -
 			    sum_of(events, "connection", "bytes_retrans", &n_other) ==
 		    payload + control + greeting);
@@ -252,7 +259,7 @@ static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
 	world_init(&w, n, 10000);
 	w.job.strategy = strategy;
 	w.job.compress = compress;
-	w.job.delayed_update = delayed_update;
+	w.job.settings.delayed_update = delayed_update;
 	for (uint32_t rank = 0; rank < n; rank++)
 		start_rank(&w, rank);
 	for (uint32_t rank = 0; rank < n; rank++)
@@ -271,26 +278,26 @@ static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
 static void test_four_ranks_average_and_count_exactly(void **state)
 {
 	(void)state;
-	run_all(4, &lh_strategy_butterfly, &lh_codec_fp16, true);
+	run_all(4, lh_strategy_find("butterfly"), &lh_codec_fp16, true);
 }
 
 static void test_two_ranks_in_single_precision_apply_at_once(void **state)
 {
 	(void)state;
-	run_all(2, &lh_strategy_butterfly, &lh_codec_none, false);
+	run_all(2, lh_strategy_find("butterfly"), &lh_codec_none, false);
 }
 
 static void test_a_ring_of_two_to_five_averages(void **state)
 {
 	(void)state;
 	for (uint32_t n = 2; n <= 5; n++)
-		run_all(n, &lh_strategy_ring, n % 2 ? &lh_codec_fp16 : &lh_codec_none, true);
+		run_all(n, lh_strategy_find("ring"), n % 2 ? &lh_codec_fp16 : &lh_codec_none, true);
 }
 
 static void test_one_rank_trains_alone(void **state)
 {
 	(void)state;
-	run_all(1, &lh_strategy_butterfly, &lh_codec_fp16, false);
+	run_all(1, lh_strategy_find("butterfly"), &lh_codec_fp16, false);
 }
 
 static void test_more_ranks_than_parameters_work(void **state)

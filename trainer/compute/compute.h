@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "trainer/events.h"
 #include "trainer/job.h"
-#include "trainer/strategy/strategy.h"
+#include "trainer/strategy/averaging.h"
 
 struct lh_compute_ops {
 	const char *name; /* the job's mode */
@@ -28,6 +28,10 @@ struct lh_compute_ops {
 	/* Before an averaging: what is averaged becomes the mean over own samples, which are done.
 	 */
 	int (*begin_average)(void *state, uint64_t samples, struct lh_error *err);
+	/* The model's weights, as many as are averaged, to and from the host; nothing is done where
+	 * they are replayed. */
+	int (*read_weights)(void *state, float *ret_weights, struct lh_error *err);
+	int (*write_weights)(void *state, const float *weights, struct lh_error *err);
 	/* The optimizer's step with what was averaged (alone: with own gradients). */
 	int (*apply)(void *state, struct lh_error *err);
 	/* After the averaging of an epoch, at t_ns: writes what has been learnt. */

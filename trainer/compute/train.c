@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/clock.h"
 #include "trainer/compute/compute.h"
 #include "trainer/compute/replay.h"
 #include "trainer/learn/learner.h"
@@ -115,7 +116,7 @@ static int train_micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)
 {
 	struct train *t = state;
 
-	*ret_ns = lh_replay_next_ns(&t->times);
+	*ret_ns = lh_replay_next_ns(&t->times, lh_clock_now_ns());
 	return lh_learner_accumulate(t->learner, err);
 }
 
@@ -125,6 +126,16 @@ static int begin_train_average(void *state, uint64_t samples, struct lh_error *e
 
 	(void)samples;
 	return lh_learner_take_gradients(t->learner, t->gradients, err);
+}
+
+static int read_train_weights(void *state, float *ret_weights, struct lh_error *err)
+{
+	return lh_learner_read_weights(((struct train *)state)->learner, ret_weights, err);
+}
+
+static int write_train_weights(void *state, const float *weights, struct lh_error *err)
+{
+	return lh_learner_write_weights(((struct train *)state)->learner, weights, err);
 }
 
 static int apply_average(void *state, struct lh_error *err)
@@ -194,7 +205,8 @@ static int finish_train(void *state, int64_t t_ns, struct lh_events *events, str
 	struct train *t = state;
 	int rc = write_weights(t, t_ns, events, err);
 
-	if (rc || t->rank != 0 || (t->last_evaluated == t->job->epochs && !t->job->delayed_update))
+	if (rc || t->rank != 0 ||
+	    (t->last_evaluated == t->job->epochs && !t->job->settings.delayed_update))
 		return rc;
 	return evaluate(t, t->job->epochs - 1, t_ns, events, err);
 }
@@ -206,6 +218,8 @@ const struct lh_compute_ops lh_compute_train = {
 	.averaged = averaged_gradients,
 	.micro_batch = train_micro_batch,
 	.begin_average = begin_train_average,
+	.read_weights = read_train_weights,
+	.write_weights = write_train_weights,
 	.apply = apply_average,
 	.end_epoch = end_train_epoch,
 	.finish = finish_train,

@@ -283,6 +283,18 @@ int lh_learner_take_gradients(struct lh_learner *l, float *ret_gradients, struct
 	return rc ? rc : clear_gradients(l, err);
 }
 
+int lh_learner_read_weights(const struct lh_learner *l, float *ret_weights, struct lh_error *err)
+{
+	return l->device->ops->read(l->device, lh_graph_parameters(l->graph), l->device->master,
+				    ret_weights, lh_graph_n_parameters(l->graph), err);
+}
+
+int lh_learner_write_weights(struct lh_learner *l, const float *weights, struct lh_error *err)
+{
+	return l->device->ops->write(l->device, lh_graph_parameters(l->graph), l->device->master,
+				     weights, lh_graph_n_parameters(l->graph), err);
+}
+
 /* Steps with gradients on the device. What is not finite is no step: in fp16 the loss is scaled by
  * less from then on, else it is a failure. */
 static int step(struct lh_learner *l, const void *gradients, double divisor, struct lh_error *err)

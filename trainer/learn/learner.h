@@ -86,6 +86,12 @@ int lh_learner_step_with(struct lh_learner *learner, const float *gradients, str
 /* The same with the accumulated gradients, which are zeroed. */
 int lh_learner_step(struct lh_learner *learner, struct lh_error *err);
 
+/* All parameters, n_parameters floats, to and from the host. */
+int lh_learner_read_weights(const struct lh_learner *learner, float *ret_weights,
+			    struct lh_error *err);
+int lh_learner_write_weights(struct lh_learner *learner, const float *weights,
+			     struct lh_error *err);
+
 /* What the training samples since the last call have shown. */
 void lh_learner_take_score(struct lh_learner *learner, struct lh_score *ret_score);
 

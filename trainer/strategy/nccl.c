@@ -16,8 +16,8 @@
 
 #include "trainer/clock.h"
 #include "trainer/device/device.h"
+#include "trainer/strategy/averaging.h"
 #include "trainer/strategy/shard.h"
-#include "trainer/strategy/strategy.h"
 #include "trainer/transport/nccl.h"
 #include "trainer/transport/tcp.h"
 
@@ -72,9 +72,10 @@ static int share_id(void *context, void *id, uint32_t n_bytes, struct lh_error *
 	int rc = 0;
 
 	if (g->mesh->self != 0)
-		return lh_tcp_receive(g->mesh->fd[0][LH_CHANNEL_DATA], id, n_bytes, err);
+		return lh_tcp_receive(lh_mesh_fd(g->mesh, 0, LH_CHANNEL_DATA), id, n_bytes, err);
 	for (uint32_t peer = 1; rc == 0 && peer < g->mesh->n; peer++)
-		rc = lh_tcp_send(g->mesh->fd[peer][LH_CHANNEL_DATA], id, n_bytes, false, err);
+		rc = lh_tcp_send(lh_mesh_fd(g->mesh, peer, LH_CHANNEL_DATA), id, n_bytes, false,
+				 err);
 	return rc;
 }
 
@@ -115,9 +116,10 @@ static int connect_ranks(struct nccl_ring *g, struct lh_error *err)
 	return lh_nccl_open(&options, &g->nccl, err);
 }
 
-static int nccl_open(struct lh_mesh *mesh, struct lh_traffic *traffic, struct lh_averaged averaged,
-		     void **ret_state, struct lh_error *err)
+static int nccl_open(struct lh_rank *rank, struct lh_averaged averaged, void **ret_state,
+		     struct lh_error *err)
 {
+	struct lh_mesh *mesh = &rank->mesh;
 	struct nccl_ring *g;
 	int rc;
 
@@ -128,7 +130,7 @@ static int nccl_open(struct lh_mesh *mesh, struct lh_traffic *traffic, struct lh
 	if (!g)
 		return lh_fail(err, LH_ESYS, ENOMEM, "open transport nccl");
 	g->mesh = mesh;
-	g->traffic = traffic;
+	g->traffic = rank->traffic;
 	g->averaged = averaged;
 	rc = connect_ranks(g, err);
 	if (rc == 0)
@@ -208,9 +210,8 @@ static int nccl_failure_fd(void *state)
 	return -1;
 }
 
-const struct lh_strategy_ops lh_strategy_nccl = {
+const struct lh_averaging_ops lh_averaging_nccl = {
 	.name = "ring",
-	.doc = "all-reduce around a ring, by NCCL between GPUs",
 	.open = nccl_open,
 	.average = nccl_average,
 	.check = nccl_check,

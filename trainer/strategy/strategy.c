@@ -4,11 +4,35 @@
 
 #include <string.h>
 
-#include "trainer/clock.h"
+#include "trainer/strategy/averaging.h"
+
+static const struct lh_strategy_ops butterfly = {
+	.name = "butterfly",
+	.doc = "all to all: reduce-scatter, then all-gather (Hivemind)",
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+static const struct lh_strategy_ops ring = {
+	.name = "ring",
+	.doc = "all-reduce around a ring, as data-parallel training does it",
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+const struct lh_strategy_ops lh_strategy_nccl = {
+	.name = "ring",
+	.doc = "all-reduce around a ring, by NCCL between GPUs",
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_nccl,
+};
 
 const struct lh_strategy_ops *const lh_strategies[] = {
-	&lh_strategy_butterfly,
-	&lh_strategy_ring,
+	&butterfly,
+	&ring,
+	&lh_strategy_local_sgd,
+	&lh_strategy_diloco,
+	&lh_strategy_parameter_server,
 	NULL,
 };
 
@@ -18,11 +42,4 @@ const struct lh_strategy_ops *lh_strategy_find(const char *name)
 		if (strcmp(lh_strategies[i]->name, name) == 0)
 			return lh_strategies[i];
 	return NULL;
-}
-
-int64_t lh_strategy_host_ns(const struct lh_job *job, uint32_t rank, uint64_t bytes)
-{
-	uint64_t bps = job->ranks[rank].averaging_bps;
-
-	return bps ? (int64_t)((unsigned __int128)bytes * 8 * (uint64_t)LH_NS_PER_S / bps) : 0;
 }

@@ -24,7 +24,9 @@ enum lh_frame_type {
 	LH_FRAME_CLOCK,	    /* ends a greeting; time_ns: acceptor's clock minus connector's */
 	LH_FRAME_PROGRESS,  /* epoch, samples so far, flags; time_ns: when that was; step_ns */
 	LH_FRAME_BYE,	    /* all epochs are done; nothing follows */
-	LH_FRAME_DATA,	    /* part: phase; samples: behind it; length: payload bytes that follow */
+	/* part: phase; samples: behind it; length: payload bytes that follow, a piece of a message
+	 * of token bytes; step_ns: the piece's index; time_ns: what strategies note */
+	LH_FRAME_DATA,
 	LH_FRAME_TYPE_END,
 };
 

@@ -44,7 +44,7 @@ struct link {
 	bool is_connector;
 	bool is_known; /* peer and channel hold */
 	uint32_t peer;
-	enum lh_channel channel;
+	uint32_t channel;
 	int64_t retry_ns;
 	int64_t pause_ns;
 	int64_t hello_ns; /* when HELLO was sent */
@@ -61,10 +61,30 @@ struct joiner {
 	struct link *links;
 	struct pollfd *polls; /* n_links + 1 */
 	size_t n_up;
+	const uint8_t *wanted; /* by peer; NULL: all */
 	struct lh_error *err;
 };
 
-const char *lh_channel_name(enum lh_channel channel)
+static bool is_wanted(const struct joiner *j, uint32_t peer, uint32_t channel)
+{
+	uint8_t bit = channel == LH_CHANNEL_CONTROL ? LH_MESH_CONTROL : LH_MESH_DATA;
+
+	return peer != j->mesh->self && channel < j->mesh->n_channels &&
+	       (!j->wanted || j->wanted[peer] & bit);
+}
+
+/* Connections between this rank and the ranks from first to end. */
+static size_t count_wanted(const struct joiner *j, uint32_t first, uint32_t end)
+{
+	size_t n = 0;
+
+	for (uint32_t peer = first; peer < end; peer++)
+		for (uint32_t channel = 0; channel < j->mesh->n_channels; channel++)
+			n += is_wanted(j, peer, channel);
+	return n;
+}
+
+const char *lh_channel_name(uint32_t channel)
 {
 	return channel == LH_CHANNEL_CONTROL ? "control" : "data";
 }
@@ -141,7 +161,7 @@ static int link_up(struct joiner *j, struct link *link, int64_t clock_offset_ns)
 
 	if (rc)
 		return rc;
-	j->mesh->fd[link->peer][link->channel] = link->fd;
+	j->mesh->fds[link->peer * j->mesh->n_channels + link->channel] = link->fd;
 	if (link->channel == LH_CHANNEL_CONTROL)
 		j->mesh->clock_offset_ns[link->peer] = clock_offset_ns;
 	link->fd = -1;
@@ -154,10 +174,10 @@ static int link_up(struct joiner *j, struct link *link, int64_t clock_offset_ns)
 static int link_identify(const struct joiner *j, struct link *link, const struct lh_frame *hello)
 {
 	if (hello->rank <= j->mesh->self || hello->rank >= j->mesh->n ||
-	    hello->part >= LH_N_CHANNELS)
+	    !is_wanted(j, hello->rank, hello->part))
 		return link_fail(j, link, "a greeting from an impossible rank or channel");
 	link->peer = hello->rank;
-	link->channel = (enum lh_channel)hello->part;
+	link->channel = hello->part;
 	link->is_known = true;
 	for (size_t i = 0; i < j->n_links; i++) {
 		const struct link *other = &j->links[i];
@@ -274,6 +294,14 @@ static int64_t prepare_polls(struct joiner *j)
 	return until_ns;
 }
 
+static bool is_missing(const struct joiner *j, uint32_t peer)
+{
+	for (uint32_t channel = 0; channel < j->mesh->n_channels; channel++)
+		if (is_wanted(j, peer, channel) && lh_mesh_fd(j->mesh, peer, channel) < 0)
+			return true;
+	return false;
+}
+
 static int late(const struct joiner *j)
 {
 	const struct lh_job *job = j->mesh->job;
@@ -281,8 +309,7 @@ static int late(const struct joiner *j)
 	for (uint32_t peer = 0; peer < j->mesh->n; peer++) {
 		int sys = 0;
 
-		if (peer == j->mesh->self || (j->mesh->fd[peer][LH_CHANNEL_CONTROL] >= 0 &&
-					      j->mesh->fd[peer][LH_CHANNEL_DATA] >= 0))
+		if (!is_missing(j, peer))
 			continue;
 		for (size_t i = 0; i < j->n_links; i++)
 			if (j->links[i].is_connector && j->links[i].peer == peer)
@@ -311,7 +338,7 @@ static int link_turn(struct joiner *j, struct link *link, short revents, int64_t
 
 static int join_all(struct joiner *j)
 {
-	size_t n_wanted = (size_t)(j->mesh->n - 1) * LH_N_CHANNELS;
+	size_t n_wanted = count_wanted(j, 0, j->mesh->n);
 	int rc = 0;
 
 	while (rc == 0 && j->n_up < n_wanted) {
@@ -338,34 +365,55 @@ static void prepare_links(struct joiner *j)
 	size_t i = 0;
 
 	for (uint32_t peer = 0; peer < j->mesh->self; peer++)
-		for (enum lh_channel c = LH_CHANNEL_CONTROL; c < LH_N_CHANNELS; c++)
-			j->links[i++] = (struct link){.state = LINK_WAITS,
-						      .fd = -1,
-						      .peer = peer,
-						      .channel = c,
-						      .is_connector = true,
-						      .is_known = true,
-						      .pause_ns = RETRY_FIRST_NS};
+		for (uint32_t channel = 0; channel < j->mesh->n_channels; channel++)
+			if (is_wanted(j, peer, channel))
+				j->links[i++] = (struct link){.state = LINK_WAITS,
+							      .fd = -1,
+							      .peer = peer,
+							      .channel = channel,
+							      .is_connector = true,
+							      .is_known = true,
+							      .pause_ns = RETRY_FIRST_NS};
 	for (; i < j->n_links; i++)
 		j->links[i] = (struct link){.state = LINK_FREE, .fd = -1};
 }
 
-int lh_mesh_open(const struct lh_job *job, uint32_t self, struct lh_mesh *ret_mesh,
-		 struct lh_error *err)
+static int alloc_mesh(const struct lh_job *job, uint32_t self, uint32_t n_streams,
+		      struct lh_mesh *ret_mesh, struct lh_error *err)
+{
+	size_t n_fds = (size_t)job->n_ranks * (1 + n_streams);
+
+	*ret_mesh = (struct lh_mesh){
+		.job = job, .self = self, .n = job->n_ranks, .n_channels = 1 + n_streams};
+	ret_mesh->fds = malloc(n_fds * sizeof(*ret_mesh->fds));
+	ret_mesh->clock_offset_ns = calloc(job->n_ranks, sizeof(*ret_mesh->clock_offset_ns));
+	if (!ret_mesh->fds || !ret_mesh->clock_offset_ns) {
+		free(ret_mesh->fds);
+		free(ret_mesh->clock_offset_ns);
+		*ret_mesh = (struct lh_mesh){0};
+		return lh_fail(err, LH_ESYS, ENOMEM, "connect");
+	}
+	memset(ret_mesh->fds, -1, n_fds * sizeof(*ret_mesh->fds));
+	return 0;
+}
+
+int lh_mesh_open(const struct lh_job *job, uint32_t self, uint32_t n_streams, const uint8_t *wanted,
+		 struct lh_mesh *ret_mesh, struct lh_error *err)
 {
 	const struct lh_job_rank *me = &job->ranks[self];
 	struct joiner j = {.mesh = ret_mesh,
 			   .listen_fd = -1,
+			   .wanted = wanted,
 			   .err = err,
-			   .deadline_ns = lh_clock_now_ns() + job->start_timeout_ns,
-			   .n_links = (size_t)(job->n_ranks - 1) * LH_N_CHANNELS + N_STRANGERS_MAX};
+			   .deadline_ns = lh_clock_now_ns() + job->start_timeout_ns};
 	int rc;
 
 	assert(self < job->n_ranks);
-	*ret_mesh = (struct lh_mesh){.job = job, .self = self, .n = job->n_ranks};
-	memset(ret_mesh->fd, -1, sizeof(ret_mesh->fd));
-	if (job->n_ranks == 1)
+	if ((rc = alloc_mesh(job, self, n_streams, ret_mesh, err)))
+		return rc;
+	if (count_wanted(&j, 0, job->n_ranks) == 0)
 		return 0;
+	j.n_links = count_wanted(&j, 0, job->n_ranks) + N_STRANGERS_MAX;
 	j.links = calloc(j.n_links, sizeof(*j.links));
 	j.polls = calloc(j.n_links + 1, sizeof(*j.polls));
 	if (!j.links || !j.polls) {
@@ -374,7 +422,7 @@ int lh_mesh_open(const struct lh_job *job, uint32_t self, struct lh_mesh *ret_me
 	}
 	prepare_links(&j);
 	rc = lh_tcp_listen((const struct sockaddr *)&me->socket_address, me->socket_address_size,
-			   LH_JOB_RANKS_MAX * LH_N_CHANNELS, &j.listen_fd, err);
+			   (int)j.n_links, &j.listen_fd, err);
 	if (rc == 0)
 		rc = join_all(&j);
 	for (size_t i = 0; i < j.n_links; i++)
@@ -392,18 +440,17 @@ out:
 
 void lh_mesh_shutdown(struct lh_mesh *mesh)
 {
-	for (uint32_t peer = 0; peer < mesh->n; peer++)
-		for (int c = 0; c < LH_N_CHANNELS; c++)
-			if (mesh->fd[peer][c] >= 0)
-				shutdown(mesh->fd[peer][c], SHUT_RDWR);
+	for (uint32_t i = 0; i < mesh->n * mesh->n_channels; i++)
+		if (mesh->fds[i] >= 0)
+			shutdown(mesh->fds[i], SHUT_RDWR);
 }
 
 void lh_mesh_close(struct lh_mesh *mesh)
 {
-	for (uint32_t peer = 0; peer < mesh->n; peer++)
-		for (int c = 0; c < LH_N_CHANNELS; c++) {
-			if (mesh->fd[peer][c] >= 0)
-				close(mesh->fd[peer][c]);
-			mesh->fd[peer][c] = -1;
-		}
+	for (uint32_t i = 0; i < mesh->n * mesh->n_channels; i++)
+		if (mesh->fds[i] >= 0)
+			close(mesh->fds[i]);
+	free(mesh->fds);
+	free(mesh->clock_offset_ns);
+	*mesh = (struct lh_mesh){0};
 }
