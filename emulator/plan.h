@@ -92,7 +92,7 @@ struct lh_plan_node {
 	const struct lh_plan_access *access; /* NULL: straight to the router */
 	bool is_staged;			     /* some path to it has a bottleneck of its own */
 	bool is_ever_away;
-	uint32_t address;		     /* IPv4, host byte order */
+	uint32_t address; /* IPv4, host byte order */
 	int64_t nic_up_bps;
 	int64_t nic_down_bps;
 	uint32_t nic_burst_bytes;
