@@ -166,3 +166,35 @@ send() {
 		    assert f["side"] == ("sender" if inside[0] else "receiver"), f
 	END
 }
+
+@test "the scenario of CommLib runs with fewer nodes, as fast as its ring can be" {
+	timeout --kill-after=5 "$run_limit_s" "$LONGHAUL" run --quiet --no-figures --out commlib --set nodes.0.count=2 \
+		--set workload.ranks_per_node=4 --set workload.target_batch=2048 "$LONGHAUL_DATADIR/commlib-16x8.yaml"
+	check commlib <<-'END'
+		assert engine["status"] == "done", engine["message"]
+		# a card carries 2 x 7/8 of the gradients each way; 3 of 4 steps stay inside
+		bound_s = 2 * 7 / 8 * 25557032 * 2 * 8 / (25e9 * 1448 / 1514)
+		for e in rows("epochs.csv"):
+		    assert bound_s * 0.9 < float(e["transfer_s"]) < bound_s * 1.15, (bound_s, e)
+		payload = {r["to"]: int(r["payload_bytes"]) for r in rows("traffic.csv")}
+		assert abs(payload["(inside node)"] / payload["zone"] - 3) < 0.01, payload
+	END
+}
+
+@test "256 ranks are set up, run a program each, and are told of" {
+	cat >many.yaml <<-'END'
+		longhaul: 1
+		name: many
+		network: networks/vpc-25g.yaml
+		nodes: [{site: zone, count: 32, machine: v100x8-25g}]
+		workload: {command: ["true"]}
+	END
+	timeout --kill-after=5 240 "$LONGHAUL" run --quiet --no-figures --out many many.yaml
+	check many <<-'END'
+		assert engine["status"] == "done", engine["message"]
+		total = rows("throughput.csv")[0]
+		assert total["nodes"] == "32" and total["gpus"] == "256" and total["valid"] == "1", total
+		assert len(load("exec.json")["nodes"]) == 256
+		assert len(rows("links.csv")) == 32 * 31 + 2 + 1
+	END
+}
