@@ -17,22 +17,34 @@
 
 static const char temporary_prefix[] = "longhaul-exec-";
 
-/* Which nodes the command runs in. */
-static int choose_nodes(const struct lh_invocation *in, struct lh_command *command,
+/* Whether a rank is the one that is named, or of the node that is; with neither, the first. */
+static bool is_chosen(const struct lh_invocation *in, size_t rank)
+{
+	const struct lh_scenario *sc = in->scenario;
+
+	if (in->all || !in->node)
+		return in->all || rank == 0;
+	return strcmp(in->node, sc->ranks[rank].name) == 0 ||
+	       (strcmp(in->node, lh_node_of(sc, rank)->name) == 0 &&
+		(!in->terminal || sc->ranks[rank].local == 0));
+}
+
+/* Which ranks run the command. */
+static int choose_ranks(const struct lh_invocation *in, struct lh_command *command,
 			struct lh_error *err)
 {
 	const struct lh_scenario *sc = in->scenario;
 
-	command->nodes = calloc(sc->n_nodes, sizeof(*command->nodes));
-	if (!command->nodes)
+	command->ranks = calloc(sc->n_ranks, sizeof(*command->ranks));
+	if (!command->ranks)
 		return lh_fail(err, LH_ESYS, ENOMEM, "choose nodes");
-	for (size_t i = 0; i < sc->n_nodes; i++)
-		if (in->all || (in->node ? strcmp(in->node, sc->nodes[i].name) == 0 : i == 0))
-			command->nodes[command->n_nodes++] = i;
-	if (!command->n_nodes)
+	for (size_t i = 0; i < sc->n_ranks; i++)
+		if (is_chosen(in, i))
+			command->ranks[command->n_ranks++] = i;
+	if (!command->n_ranks)
 		return lh_fail(err, LH_EUSAGE, 0, "no node '%s'; there are %zu, from %s to %s",
-			       in->node, sc->n_nodes, sc->nodes[0].name,
-			       sc->nodes[sc->n_nodes - 1].name);
+			       in->node, sc->n_ranks, sc->ranks[0].name,
+			       sc->ranks[sc->n_ranks - 1].name);
 	return 0;
 }
 
@@ -90,7 +102,7 @@ int lh_invoke(const struct lh_invocation *in)
 				  .keeps = in->out != NULL};
 	struct lh_ending ending = {.status = 0};
 	struct lh_error err = {0};
-	int status, r = choose_nodes(in, &command, &err);
+	int status, r = choose_ranks(in, &command, &err);
 
 	if (in->scenario->workload.folder)
 		command.cwd = in->scenario->workload.folder;
@@ -104,7 +116,7 @@ int lh_invoke(const struct lh_invocation *in)
 	if (in->scenario->run.capture.n_where && in->out)
 		lh_capture_option_tell(in->out);
 	status = conclude(r, &ending, &err);
-	free(command.nodes);
+	free(command.ranks);
 	lh_ending_done(&ending);
 	return status;
 }

@@ -216,6 +216,7 @@ int lh_run_repeat(const struct lh_run_options *o, struct lh_scenario *sc)
 	lh_cleanup_free char *chosen = o->out ? strdup(o->out) : lh_default_out(sc);
 	lh_cleanup_free char **dirs = calloc((size_t)o->repeat, sizeof(*dirs));
 	int64_t first = sc->run.seed;
+	struct lh_error err = {0};
 	int status = 0, n = 0;
 
 	if (!chosen || !dirs)
@@ -227,7 +228,10 @@ int lh_run_repeat(const struct lh_run_options *o, struct lh_scenario *sc)
 	if (lh_path_exists(chosen))
 		return lh_cli_usage("run", "%s exists; results are never overwritten", chosen);
 	for (; n < o->repeat && status == 0; n++) {
-		lh_scenario_set_seed(sc, first + n);
+		if (lh_scenario_set_seed(sc, first + n, &err) < 0) {
+			status = lh_cli_fail(NULL, &err);
+			break;
+		}
 		dirs[n] = lh_strf("%s/seed-%lld", chosen, (long long)sc->run.seed);
 		status = run_once(o, sc, dirs[n], false);
 	}

@@ -163,6 +163,8 @@ static void emit_node_index(struct program *p, int reg, const struct lh_plan *pl
 {
 	emit(p, TO_BE32(reg));
 	emit(p, ADD32_IMM(reg, -(int32_t)plan->nodes[0].address));
+	if (plan->rank_bits)
+		emit(p, RSH_IMM(reg, (int32_t)plan->rank_bits));
 	emit_jump(p, JUMP_GE(reg, (int32_t)plan->n_nodes), outside);
 }
 
@@ -390,6 +392,42 @@ int lh_bpf_sink_open(const struct lh_bpf *b, const struct lh_plan *plan, long to
 	return prog_load(BPF_PROG_TYPE_SCHED_CLS, 0, &p, "lh_sink", ret_fd, err);
 }
 
+int lh_bpf_guard_open(const struct lh_bpf *b, size_t node, int *ret_fd, struct lh_error *err)
+{
+	struct program p = {.n = 0};
+	struct label pass = {.n_jumps = 0};
+
+	emit(&p, MOV_IMM(R2, (int32_t)node));
+	emit(&p, STORE_W(FP, R2, -4));
+	emit_map(&p, R1, b->away_map_fd);
+	emit(&p, MOV_REG(R2, FP));
+	emit(&p, ADD_IMM(R2, -4));
+	emit(&p, CALL(BPF_FUNC_map_lookup_elem));
+	emit_jump(&p, JUMP_EQ(R0, 0, 0), &pass);
+	emit(&p, LOAD_W(R2, R0, offsetof(struct lh_away, is_away)));
+	emit_jump(&p, JUMP_EQ(R2, 0, 0), &pass);
+	emit(&p, MOV_IMM(R0, TC_ACT_SHOT));
+	emit(&p, EXIT);
+	place(&p, &pass);
+	emit(&p, MOV_IMM(R0, TC_ACT_UNSPEC));
+	emit(&p, EXIT);
+	return prog_load(BPF_PROG_TYPE_SCHED_CLS, 0, &p, "lh_guard", ret_fd, err);
+}
+
+/* The table of nodes that are away, where any ever is. */
+static int open_away(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
+{
+	void *away = NULL;
+	int r;
+
+	if (!plan->scenario->n_absences)
+		return 0;
+	r = map_new(sizeof(*b->away), (uint32_t)plan->n_nodes, &b->away_map_fd, &away, err);
+	b->n_away = plan->n_nodes;
+	b->away = away;
+	return r;
+}
+
 int lh_bpf_open(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *err)
 {
 	uint32_t pairs = (uint32_t)(plan->n_nodes * plan->n_nodes);
@@ -403,6 +441,8 @@ int lh_bpf_open(struct lh_bpf *b, const struct lh_plan *plan, struct lh_error *e
 		r = map_new(sizeof(*b->cross), crosses, &b->cross_map_fd, &cross, err);
 	b->n_cross = crosses;
 	b->cross = cross;
+	if (r == 0)
+		r = open_away(b, plan, err);
 	if (r == 0)
 		r = lh_bpf_classifier_open(b, plan, 0, plan->n_nodes, &b->classify_prog_fd, err);
 	return r < 0 ? r : lh_bpf_open_windows(b, plan, err);
@@ -442,8 +482,8 @@ int lh_bpf_load_redirect(int ifindex, int *ret_fd, struct lh_error *err)
 
 void lh_bpf_close(struct lh_bpf *b)
 {
-	int *fds[] = {&b->classify_prog_fd, &b->acks_map_fd, &b->window_prog_fd, &b->window_map_fd,
-		      &b->cross_map_fd};
+	int *fds[] = {&b->classify_prog_fd, &b->acks_map_fd,  &b->window_prog_fd,
+		      &b->window_map_fd,    &b->cross_map_fd, &b->away_map_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
@@ -456,6 +496,9 @@ void lh_bpf_close(struct lh_bpf *b)
 		munmap(b->windows, b->n_pairs * sizeof(*b->windows));
 	if (b->cross)
 		munmap(b->cross, b->n_cross * sizeof(*b->cross));
+	if (b->away)
+		munmap(b->away, b->n_away * sizeof(*b->away));
+	b->away = NULL;
 	b->acks = b->cross = NULL;
 	b->windows = NULL;
 }

@@ -26,6 +26,12 @@ struct lh_window {
 	uint32_t unused;
 };
 
+/* Whether a node is away. Eight bytes, as the kernel's tables have. */
+struct lh_away {
+	uint32_t is_away;
+	uint32_t unused;
+};
+
 /* The programs and their tables, as descriptors; -1 where not open. The tables are mapped: what
  * the kernel counts stands in them. */
 struct lh_bpf {
@@ -34,17 +40,20 @@ struct lh_bpf {
 	int window_prog_fd;
 	int window_map_fd;
 	int cross_map_fd;
+	int away_map_fd;
 	size_t n_pairs;
 	size_t n_cross;
 	struct lh_window *windows;  /* [from * n_nodes + to] */
 	struct lh_bpf_count *acks;  /* the same: pure acknowledgements */
 	struct lh_bpf_count *cross; /* cross traffic taken out; those of sites' links behind */
+	struct lh_away *away;	    /* by node; NULL: none is ever away */
+	size_t n_away;
 };
 
 #define LH_BPF_NONE                                                              \
 	{                                                                        \
 		.classify_prog_fd = -1, .acks_map_fd = -1, .window_prog_fd = -1, \
-		.window_map_fd = -1, .cross_map_fd = -1                          \
+		.window_map_fd = -1, .cross_map_fd = -1, .away_map_fd = -1       \
 	}
 
 /* Loads both programs for a plan. LH_EENV where the kernel or the rights do not allow it. */
@@ -80,6 +89,10 @@ enum { LH_CROSS_PORT = 9 /* UDP's discard */ };
  */
 int lh_bpf_sink_open(const struct lh_bpf *bpf, const struct lh_plan *plan, long to, uint32_t key,
 		     int *ret_fd, struct lh_error *err);
+
+/* A program for what comes in on a link: it drops everything while the node is away, as the table
+ * says. The caller closes *ret_fd. */
+int lh_bpf_guard_open(const struct lh_bpf *bpf, size_t node, int *ret_fd, struct lh_error *err);
 
 /* The key of a site's link; those of pairs are from * n_nodes + to. */
 uint32_t lh_bpf_link_key(const struct lh_plan *plan, size_t access, bool is_up);

@@ -72,7 +72,7 @@ static int redirect(struct lh_nl *nl, int from, int to, struct lh_error *err)
 	lh_cleanup_close int prog_fd = -1;
 	int r = lh_bpf_load_redirect(to, &prog_fd, err);
 
-	return r < 0 ? r : lh_ingress_add(nl, from, prog_fd, err);
+	return r < 0 ? r : lh_ingress_add(nl, from, LH_INGRESS_FIRST, prog_fd, err);
 }
 
 int lh_cable_join(const struct lh_net *net, struct lh_nl *nl, size_t i, int link,

@@ -20,7 +20,7 @@
 #include "emulator/verify.h"
 #include "emulator/wan.h"
 
-enum { FILES = 256 + LH_PROBE_FILES_MAX, FILES_OF_NODE = 8 };
+enum { FILES = 256 + LH_PROBE_FILES_MAX, FILES_OF_RANK = 8, FILES_OF_NODE = 2 };
 
 char *lh_engine_path(const struct lh_engine *e, const char *name)
 {
@@ -82,7 +82,7 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 		for (size_t to = 0; to < n; to++) {
 			const struct lh_net_counter *c = &e->now[from * n + to];
 
-			if (from == to || memcmp(c, &e->last[from * n + to], sizeof(*c)) == 0)
+			if (memcmp(c, &e->last[from * n + to], sizeof(*c)) == 0)
 				continue;
 			n_moved++;
 			fprintf(e->counters,
@@ -111,6 +111,14 @@ int lh_engine_begin_timeline(struct lh_engine *e, struct lh_error *err)
 	return lh_timeline_begin(e->timeline, e->net, e->begin_ns, path, err);
 }
 
+int lh_engine_begin_churn(struct lh_engine *e, const struct lh_churn_ops *ops, void *context,
+			  struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_engine_path(e, "faults.csv");
+
+	return lh_churn_begin(e->churn, e->net, e->begin_ns, path, ops, context, err);
+}
+
 static int open_counters(struct lh_engine *e, struct lh_error *err)
 {
 	size_t n = e->plan->n_nodes;
@@ -130,10 +138,11 @@ static int open_counters(struct lh_engine *e, struct lh_error *err)
 	return r < 0 ? r : 0;
 }
 
-/* Every node takes some descriptors: a namespace, a socket, pipes and files of a program. */
+/* Every node takes some descriptors, and every rank: a namespace, a socket, pipes and files of a
+ * program. */
 static int raise_file_limit(struct lh_engine *e, struct lh_error *err)
 {
-	rlim_t wanted = FILES + FILES_OF_NODE * e->plan->n_nodes;
+	rlim_t wanted = FILES + FILES_OF_RANK * e->plan->n_ranks + FILES_OF_NODE * e->plan->n_nodes;
 	struct rlimit raised;
 
 	if (getrlimit(RLIMIT_NOFILE, &e->file_limit) < 0)
@@ -146,8 +155,8 @@ static int raise_file_limit(struct lh_engine *e, struct lh_error *err)
 		raised.rlim_max = wanted;
 	if (setrlimit(RLIMIT_NOFILE, &raised) < 0)
 		return lh_fail(err, LH_EENV, errno,
-			       "%zu nodes take up to %llu open files (ulimit -n %llu)",
-			       e->plan->n_nodes, (unsigned long long)wanted,
+			       "%zu ranks take up to %llu open files (ulimit -n %llu)",
+			       e->plan->n_ranks, (unsigned long long)wanted,
 			       (unsigned long long)wanted);
 	return 0;
 }
@@ -155,7 +164,7 @@ static int raise_file_limit(struct lh_engine *e, struct lh_error *err)
 static int probe(struct lh_engine *e, struct lh_error *err)
 {
 	lh_cleanup_free char *path = lh_engine_path(e, "links.csv");
-	bool measures = e->plan->n_nodes > 1 && e->plan->scenario->run.probe != LH_PROBE_NONE;
+	bool measures = e->plan->n_ranks > 1 && e->plan->scenario->run.probe != LH_PROBE_NONE;
 	int r = measures ? lh_probe_run(e->net, e->plan, &e->links, err) : 0;
 
 	if (!measures)
@@ -285,6 +294,7 @@ static void engine_done(struct lh_engine *e)
 		fclose(e->counters);
 	lh_links_done(&e->links);
 	lh_timeline_free(e->timeline);
+	lh_churn_free(e->churn);
 	lh_cross_free(e->cross);
 	lh_net_close(e->net);
 	lh_wan_stop(e->wan);
@@ -345,6 +355,8 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 	r = lh_plan_build(request->scenario, &e.plan, &why);
 	if (r == 0 && !request->verifies)
 		r = lh_timeline_new(e.plan, &e.timeline, &why);
+	if (r == 0 && !request->verifies)
+		r = lh_churn_new(e.plan, &e.churn, &why);
 	if (r == 0)
 		r = raise_file_limit(&e, &why);
 	if (r == 0)

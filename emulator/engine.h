@@ -30,19 +30,20 @@ struct lh_engine_request {
 
 /*
  * Runs. Files in run_dir: network.json, links.csv, trainer.json, events/, counters.csv,
- * engine.json (written last; with a command exec.json, hosts and nodes/ in place of trainer.json
- * and events/; with verifies only network.json, verify.csv, verify.json, engine.json; see
- * docs/formats.md). Returns 0 where engine.json says what came of it (done, failed, unfit or
- * invalid), or an error where not even that could be written.
+ * faults.csv where nodes go or come, engine.json (written last; with a command exec.json, hosts and
+ * nodes/ in place of trainer.json and events/; with verifies only network.json, verify.csv,
+ * verify.json, engine.json; see docs/formats.md). Returns 0 where engine.json says what came of it
+ * (done, failed, unfit or invalid), or an error where not even that could be written.
  */
 int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err);
 
 /* Removes what engines that were killed on this host have left: their cgroups. */
 void lh_engine_clear_stale(void);
 
-/* The job of the trainers (trainer.json) of a planned scenario; owned by the caller. */
+/* The job of the trainers (trainer.json) of a planned scenario that begin at begin_ns
+ * (CLOCK_MONOTONIC); owned by the caller. */
 struct lh_plan;
-json_t *lh_trainer_job(const struct lh_plan *plan);
+json_t *lh_trainer_job(const struct lh_plan *plan, int64_t begin_ns);
 
 /* How long trainers try to connect, and how long a peer may be silent before it counts as
  * dead (at least a minute): more than any number of round trips that connecting takes. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "emulator/churn.h"
 #include "emulator/engine.h"
 #include "emulator/fitness.h"
 #include "emulator/network.h"
@@ -29,6 +30,7 @@ struct lh_engine {
 	int64_t sampled_ns; /* when counters were read last */
 	struct lh_links links;
 	struct lh_timeline *timeline; /* NULL: nothing changes */
+	struct lh_churn *churn;	      /* NULL: no node goes or comes */
 	FILE *counters;
 	struct lh_net_counter *last; /* what was written last, per pair */
 	struct lh_net_counter *now;
@@ -48,8 +50,11 @@ int lh_engine_write_json(const struct lh_engine *e, const char *name, json_t *va
  * or an error. */
 int lh_engine_sample(struct lh_engine *e, struct lh_error *err);
 
-/* Begins the timeline, with begin_ns as its time 0. */
+/* Begins the timeline, with begin_ns as its time 0; and the same for nodes that go and come, with
+ * what runs in them. */
 int lh_engine_begin_timeline(struct lh_engine *e, struct lh_error *err);
+int lh_engine_begin_churn(struct lh_engine *e, const struct lh_churn_ops *ops, void *context,
+			  struct lh_error *err);
 
 /* One trainer in every node, until all have ended. LH_ERUN where one fails. */
 int lh_run_trainers(struct lh_engine *e, struct lh_error *err);

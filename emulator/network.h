@@ -40,8 +40,13 @@ void lh_net_close(struct lh_net *net);
  * was set. What happened until then counts for no fault. */
 int lh_net_shape(struct lh_net *net, struct lh_error *err);
 
-/* Enters the namespace of node i with the calling thread; lh_net_leave goes back. */
+/* Enters the namespace of node i, of several ranks in it the first one's, with the calling thread;
+ * lh_net_leave goes back. */
 int lh_net_enter(const struct lh_net *net, size_t node, struct lh_error *err);
+int lh_net_enter_rank(const struct lh_net *net, size_t rank, struct lh_error *err);
+
+/* Enters the namespace where node i's card is: another one where it has several ranks. */
+int lh_net_enter_card(const struct lh_net *net, size_t node, struct lh_error *err);
 int lh_net_leave(const struct lh_net *net, struct lh_error *err);
 
 /* A pair of nodes, and what it is to have from now on. */
@@ -59,6 +64,17 @@ struct lh_net_change {
 int lh_net_change_paths(struct lh_net *net, const struct lh_net_change *changes, size_t n,
 			struct lh_error *err);
 
+/*
+ * Nodes that go and come (the plan says which ever do; network of LH_NET_ALL only). lh_net_cut:
+ * from now on nothing comes from node i or to it, at once and without a word; what has left it
+ * before goes on. lh_net_clear, when all that ran there has been killed: ends the connections that
+ * its kernel still holds, without a word, too. lh_net_restore: it is back as a new host, with
+ * nothing under way from it. LH_ESYS.
+ */
+void lh_net_cut(struct lh_net *net, size_t i);
+int lh_net_clear(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_restore(struct lh_net *net, size_t i, struct lh_error *err);
+
 /* What the queues of one directed pair of nodes have passed on since the network began. */
 struct lh_net_counter {
 	uint64_t wire_bytes;
@@ -68,7 +84,8 @@ struct lh_net_counter {
 	uint64_t dropped_packets;
 };
 
-/* Reads the counters of all pairs into counters[from * n_nodes + to]. */
+/* Reads the counters of all pairs into counters[from * n_nodes + to]; where both are one node,
+ * those of its inner network. */
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err);
 
 /* When that was last, by the clock of the kernel that counted. */

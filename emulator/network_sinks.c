@@ -28,7 +28,7 @@ static int sink(struct lh_net *net, struct lh_nl *nl, const char *link, long to,
 
 	if (r >= 0)
 		r = lh_bpf_sink_open(&net->bpf, net->plan, to, key, &prog_fd, err);
-	return r < 0 ? r : lh_ingress_add(nl, ifindex, prog_fd, err);
+	return r < 0 ? r : lh_ingress_add(nl, ifindex, LH_INGRESS_FIRST, prog_fd, err);
 }
 
 /* Whether some path to a node has cross traffic whose way ends at the port (or at the line). */

@@ -45,6 +45,11 @@ struct lh_nl {
 
 int lh_nl_open(struct lh_nl **ret_nl, struct lh_error *err)
 {
+	return lh_nl_open_protocol(NETLINK_ROUTE, ret_nl, err);
+}
+
+int lh_nl_open_protocol(int protocol, struct lh_nl **ret_nl, struct lh_error *err)
+{
 	struct lh_nl *nl = malloc(sizeof(*nl)); /* large, and most of it never touched */
 	int one = 1;
 	int r;
@@ -59,7 +64,7 @@ int lh_nl_open(struct lh_nl **ret_nl, struct lh_error *err)
 		free(nl);
 		return lh_fail(err, LH_ESYS, ENOMEM, "open netlink");
 	}
-	r = nl_connect(nl->sock, NETLINK_ROUTE);
+	r = nl_connect(nl->sock, protocol);
 	if (r < 0) {
 		lh_nl_close(nl);
 		return lh_fail(err, LH_ESYS, 0, "open netlink: %s", nl_geterror(r));

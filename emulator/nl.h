@@ -17,6 +17,9 @@ struct lh_nl;
 int lh_nl_open(struct lh_nl **ret_nl, struct lh_error *err);
 void lh_nl_close(struct lh_nl *nl);
 
+/* The same for another netlink protocol: NETLINK_SOCK_DIAG. */
+int lh_nl_open_protocol(int protocol, struct lh_nl **ret_nl, struct lh_error *err);
+
 /*
  * Sends msg (which it frees) with NLM_F_ACK and waits for the acknowledgement. what is
  * said in the message on failure ("add netem to port3").

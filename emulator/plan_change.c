@@ -71,9 +71,12 @@ int lh_plan_tracks(struct lh_plan *plan, struct lh_error *err)
 	const struct lh_network *net = &plan->scenario->network;
 	struct lh_jitter_forms forms = {.quantiles = {NULL}};
 	size_t n = net->n_sites;
-	bool changes = plan->scenario->n_events > 0;
+	bool changes = false;
 	int r = 0;
 
+	for (size_t i = 0; i < plan->scenario->n_events; i++)
+		changes |= plan->scenario->events[i].change.sets != 0 ||
+			   plan->scenario->events[i].trace.sets != 0;
 	for (size_t i = 0; i < net->n_paths; i++)
 		changes |= net->paths[i].trace.sets != 0;
 	if (!changes)

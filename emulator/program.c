@@ -72,14 +72,33 @@ static _Noreturn void become_program(const struct lh_program_spec *spec)
 	give_up(errno == ENOENT ? NOT_FOUND : CANNOT_RUN, "run", spec->argv[0]);
 }
 
+/* Reaps whatever ends until the program does; its status. A signal that asks the node to end goes
+ * on to all that runs in it, as when a host shuts down: the first process of a node gets those
+ * alone that it takes. */
+static int wait_for_program(pid_t program, const sigset_t *signals)
+{
+	int status, number;
+	pid_t pid;
+
+	for (;;) {
+		while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+			if (pid == program)
+				return status;
+		if (pid < 0 && errno != EINTR)
+			_exit(CANNOT_RUN);
+		if (sigwait(signals, &number) == 0 && number == SIGTERM)
+			kill(-1, SIGTERM);
+	}
+}
+
 /* The first process of a node: starts the program and reaps whatever is left to it. When it
  * ends, the kernel ends all others of the node. Does not return. */
 static _Noreturn void be_first(const struct lh_net *net, const struct lh_program_spec *spec,
 			       int *result, int go_fd)
 {
 	struct lh_error err;
-	int status;
-	pid_t program, pid;
+	sigset_t signals;
+	pid_t program;
 	char go;
 
 	/* the parent, seen from here, has no number: whether it lives is told by the pipe */
@@ -97,17 +116,20 @@ static _Noreturn void be_first(const struct lh_net *net, const struct lh_program
 	become_host(spec);
 	if (spec->report_fifo)
 		bind_reports(spec);
-	program = fork();
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	/* what is shared until it becomes the program need not be copied: in the guest that takes
+	 * milliseconds */
+	program = vfork();
 	if (program == 0)
 		become_program(spec);
 	if (program < 0)
 		give_up(CANNOT_RUN, "run", spec->argv[0]);
 	close(STDOUT_FILENO);
 	close(STDERR_FILENO);
-	while ((pid = waitpid(-1, &status, 0)) != program)
-		if (pid < 0 && errno != EINTR)
-			_exit(CANNOT_RUN);
-	*result = status;
+	*result = wait_for_program(program, &signals);
 	_exit(0);
 }
 
@@ -152,7 +174,7 @@ static _Noreturn void be_child(const struct lh_net *net, const struct lh_program
 	be_first(net, spec, result, ends->go[0]);
 }
 
-int lh_program_start(const struct lh_net *net, size_t node, const struct lh_program_spec *spec,
+int lh_program_start(const struct lh_net *net, size_t rank, const struct lh_program_spec *spec,
 		     struct lh_program *ret, struct lh_error *err)
 {
 	struct ends ends = {{-1, -1}, {-1, -1}, {-1, -1}};
@@ -164,7 +186,7 @@ int lh_program_start(const struct lh_net *net, size_t node, const struct lh_prog
 				     : open_ends(&ends, err);
 
 	if (r == 0)
-		r = lh_net_enter(net, node, err);
+		r = lh_net_enter_rank(net, rank, err);
 	if (r == 0) {
 		*result = CANNOT_RUN << 8; /* where it is not reached */
 		pid = fork_host();
@@ -214,6 +236,12 @@ int lh_program_status(const struct lh_program *p)
 	int sig = lh_program_signal(p);
 
 	return sig ? SIGNAL_BASE + sig : WEXITSTATUS(*p->result);
+}
+
+void lh_program_ask(const struct lh_program *p)
+{
+	if (p->pid)
+		kill(p->pid, SIGTERM);
 }
 
 void lh_program_kill(struct lh_program *p)

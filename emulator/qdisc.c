@@ -355,6 +355,16 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 	return tc_send(nl, msg, options, failed, "add netem", ifindex, err);
 }
 
+int lh_netem_root_add(struct lh_nl *nl, int ifindex, const struct lh_plan_path *p,
+		      struct lh_error *err)
+{
+	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, ROOT_MAJOR << 16, TC_H_ROOT, 0, "netem");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	bool failed = !options || !put_netem(msg, p, false);
+
+	return tc_send(nl, msg, options, failed, "add netem", ifindex, err);
+}
+
 /* Where a qdisc of a link stands, and what it is. */
 struct place {
 	int ifindex;
@@ -428,6 +438,15 @@ uint32_t lh_wake_priority(void)
 	return TC_H_MAKE(ROOT_MAJOR << 16, LH_CLASS_WAKE);
 }
 
+int lh_root_delete(struct lh_nl *nl, int ifindex, struct lh_error *err)
+{
+	struct tcmsg header = {
+		.tcm_family = AF_UNSPEC, .tcm_ifindex = ifindex, .tcm_parent = TC_H_ROOT};
+
+	return lh_nl_request(nl, lh_nl_new(RTM_DELQDISC, 0, &header, sizeof(header)),
+			     "empty the queue of a link", err);
+}
+
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err)
 {
 	struct nl_msg *msg = tc_new(RTM_NEWTFILTER, ifindex, 0, ROOT_MAJOR << 16,
@@ -439,7 +458,8 @@ int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *e
 	return tc_send(nl, msg, options, failed, "add the classifier", ifindex, err);
 }
 
-int lh_ingress_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err)
+int lh_ingress_add(struct lh_nl *nl, int ifindex, enum lh_ingress which, int prog_fd,
+		   struct lh_error *err)
 {
 	struct nl_msg *msg =
 		tc_new(RTM_NEWQDISC, ifindex, TC_H_MAKE(TC_H_CLSACT, 0), TC_H_CLSACT, 0, "clsact");
@@ -447,13 +467,14 @@ int lh_ingress_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *
 	int r = tc_send(nl, msg, options, !options, "add clsact", ifindex, err);
 	bool failed;
 
-	if (r < 0)
+	/* a program before this one has brought it */
+	if (r < 0 && err->sys != EEXIST)
 		return r;
 	msg = tc_new(RTM_NEWTFILTER, ifindex, 0, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS),
-		     TC_H_MAKE(FILTER_PRIORITY << 16, htons(ETH_P_ALL)), "bpf");
+		     TC_H_MAKE((uint32_t)which << 16, htons(ETH_P_ALL)), "bpf");
 	options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
 	failed = !options || nla_put_u32(msg, TCA_BPF_FD, (uint32_t)prog_fd) < 0 ||
-		 nla_put_string(msg, TCA_BPF_NAME, "longhaul-sink") < 0 ||
+		 nla_put_string(msg, TCA_BPF_NAME, "longhaul-ingress") < 0 ||
 		 nla_put_u32(msg, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT) < 0;
-	return tc_send(nl, msg, options, failed, "add the sink of cross traffic", ifindex, err);
+	return tc_send(nl, msg, options, failed, "add a program for what comes in", ifindex, err);
 }

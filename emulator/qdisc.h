@@ -43,6 +43,10 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *path,
 		 uint32_t frame_bytes, struct lh_error *err);
 
+/* netem as the root of a link, for all senders together. */
+int lh_netem_root_add(struct lh_nl *nl, int ifindex, const struct lh_plan_path *path,
+		      struct lh_error *err);
+
 /* A bottleneck in a sender's class: what cuts super-packets of more than uncut_bytes, a tbf that
  * holds the rate, and the queue. */
 int lh_stage_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_bottleneck *b,
@@ -71,8 +75,16 @@ int lh_bottleneck_add(struct lh_nl *nl, int ifindex, const struct lh_plan_bottle
 /* The classifying BPF program prog_fd on a link's htb. */
 int lh_filter_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
 
-/* A BPF program for what comes in on a link, which says what becomes of it. */
-int lh_ingress_add(struct lh_nl *nl, int ifindex, int prog_fd, struct lh_error *err);
+/* Programs for what comes in on a link, in this order; of each at most one. */
+enum lh_ingress { LH_INGRESS_FIRST = 1, LH_INGRESS_GUARD };
+
+/* A BPF program for what comes in on a link, which says what becomes of it, or leaves that to the
+ * next. */
+int lh_ingress_add(struct lh_nl *nl, int ifindex, enum lh_ingress which, int prog_fd,
+		   struct lh_error *err);
+
+/* Takes away what is the root of a link, with all that waits in it. */
+int lh_root_delete(struct lh_nl *nl, int ifindex, struct lh_error *err);
 
 /* A qdisc as the kernel holds it. */
 struct lh_qdisc_state {

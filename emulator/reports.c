@@ -305,6 +305,13 @@ int lh_reports_end(struct lh_reports *r, int64_t t_ns, struct lh_error *err)
 	return code < 0 ? code : put(r, new_event(r, "end", t_ns), err);
 }
 
+int lh_reports_break_off(struct lh_reports *r, int64_t t_ns, struct lh_error *err)
+{
+	for (int i = 0; i < LH_N_REPORT_STREAMS; i++)
+		r->lines[i].n = 0;
+	return put(r, new_event(r, "end", t_ns), err);
+}
+
 void lh_reports_free(struct lh_reports *r)
 {
 	if (!r)

@@ -39,6 +39,9 @@ int lh_reports_take(struct lh_reports *reports, enum lh_report_stream stream, co
 /* Ends the events, at t_ns: takes a last line that has no end. */
 int lh_reports_end(struct lh_reports *reports, int64_t t_ns, struct lh_error *err);
 
+/* The same of a program that was killed: a last line that has no end is forgotten. */
+int lh_reports_break_off(struct lh_reports *reports, int64_t t_ns, struct lh_error *err);
+
 void lh_reports_free(struct lh_reports *reports);
 
 #endif

@@ -4,13 +4,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/cleanup.h"
+#include "emulator/alarm.h"
 #include "emulator/probe_internal.h"
 
 static const int64_t SETTLE_MAX_NS = INT64_C(864000000000000);
@@ -48,8 +47,7 @@ struct lh_timeline {
 	struct lh_net *net;
 	int64_t begin_ns;
 	FILE *csv;
-	timer_t timer;
-	bool has_timer;
+	struct lh_alarm alarm;
 };
 
 static size_t n_sites(const struct lh_timeline *t)
@@ -115,8 +113,7 @@ void lh_timeline_free(struct lh_timeline *t)
 {
 	if (!t)
 		return;
-	if (t->has_timer)
-		timer_delete(t->timer);
+	lh_alarm_close(&t->alarm);
 	if (t->csv)
 		fclose(t->csv);
 	for (size_t i = 0; i < t->n_tables; i++)
@@ -334,20 +331,6 @@ static void record(struct lh_timeline *t, int64_t planned_ns, int64_t applied_ns
 	}
 }
 
-/* Lets SIGALRM come when the next change is due. A waiting call's own time-out may be late by as
- * much as the kernel grants itself to save wake-ups; this is not. */
-static int arm(struct lh_timeline *t, struct lh_error *err)
-{
-	int64_t due_ns = lh_timeline_due_ns(t);
-	struct itimerspec at = {.it_value = {due_ns / LH_NS_PER_S, due_ns % LH_NS_PER_S}};
-
-	if (due_ns == INT64_MAX)
-		return 0;
-	return timer_settime(t->timer, TIMER_ABSTIME, &at, NULL) < 0
-		       ? lh_fail(err, LH_ESYS, errno, "set a timer")
-		       : 0;
-}
-
 int lh_timeline_run(struct lh_timeline *t, struct lh_error *err)
 {
 	const struct lh_net_change *changes;
@@ -368,13 +351,13 @@ int lh_timeline_run(struct lh_timeline *t, struct lh_error *err)
 	}
 	if (r == 0 && ferror(t->csv))
 		r = lh_fail(err, LH_ESYS, errno, "write timeline.csv");
-	return r < 0 ? r : arm(t, err);
+	return r < 0 ? r : lh_alarm_set(&t->alarm, lh_timeline_due_ns(t), err);
 }
 
 int lh_timeline_begin(struct lh_timeline *t, struct lh_net *net, int64_t begin_ns,
 		      const char *csv_path, struct lh_error *err)
 {
-	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+	int r;
 
 	if (!t)
 		return 0;
@@ -386,12 +369,10 @@ int lh_timeline_begin(struct lh_timeline *t, struct lh_net *net, int64_t begin_n
 	fputs("planned_ns,applied_ns,skew_ns,from,to,delay_ns,bandwidth_bps,queue_ns,queue_bytes,"
 	      "jitter_ns,loss_ratio,loss_burst_pkts,duplicate_ratio,corrupt_ratio,reorder_ratio\n",
 	      t->csv);
-	if (timer_create(CLOCK_MONOTONIC, &event, &t->timer) < 0)
-		return lh_fail(err, LH_ESYS, errno, "make a timer");
-	t->has_timer = true;
-	if (lh_now_ns() < lh_timeline_due_ns(t))
-		return arm(t, err);
-	return lh_timeline_run(t, err);
+	r = lh_alarm_open(&t->alarm, err);
+	if (r == 0 && lh_now_ns() < lh_timeline_due_ns(t))
+		return lh_alarm_set(&t->alarm, lh_timeline_due_ns(t), err);
+	return r < 0 ? r : lh_timeline_run(t, err);
 }
 
 int64_t lh_timeline_due_ns(const struct lh_timeline *t)

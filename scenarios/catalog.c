@@ -9,6 +9,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "core/nearest.h"
+#include "scenarios/churn.h"
 #include "scenarios/trace.h"
 
 enum { COLUMN_MAX_BYTES = 16 << 20, COLUMN_MIN_VALUES = 10, COLUMN_MAX_VALUES = 100000 };
@@ -281,6 +282,7 @@ void lh_catalog_inline(const struct lh_catalog *catalog, struct lh_yaml *tree, s
 	inline_traces(catalog, lh_yaml_get(lh_yaml_get(tree, "network"), "paths"), "network.paths",
 		      diag);
 	inline_traces(catalog, lh_yaml_get(tree, "timeline"), "timeline", diag);
+	lh_spot_inline(catalog, lh_yaml_get(tree, "spot"), diag);
 	inline_file(catalog, lh_yaml_get(tree, "pricing"), "catalog", "pricing.catalog", diag);
 	inline_machines(catalog, tree, diag);
 	if (model)

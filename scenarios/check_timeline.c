@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/yaml.h"
 #include "scenarios/check_internal.h"
+#include "scenarios/churn.h"
 #include "scenarios/jitter.h"
 #include "scenarios/timeline.h"
 #include "scenarios/trace.h"
@@ -326,6 +327,10 @@ void lh_timeline_check(struct lh_scenario *sc, const int64_t *count, struct lh_d
 		if (lh_yaml_get(written, "trace"))
 			lh_trace_resolve(&e->trace, lh_yaml_get(written, "trace"), trace_path,
 					 diag);
+		if (lh_event_is_of_nodes(written)) {
+			lh_node_event_check(sc, e, written, key_path, diag);
+			continue;
+		}
 		check_form(e, written, &s);
 		check_sites(sc, e, count, &s);
 		check_shares(e, &s);

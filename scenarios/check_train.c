@@ -75,9 +75,14 @@ static void check_transport(const struct lh_workload *w, const struct lh_yaml *w
 	if (w->strategy.kind && strcmp(w->strategy.kind, "ring") != 0)
 		lh_diag_add(diag, written->pos, "workload.transport",
 			    "NCCL reduces around rings; expected strategy: {kind: ring}");
-	if (w->compress && strcmp(w->compress, "none") != 0)
+	if (w->compress.kind && strcmp(w->compress.kind, "none") != 0)
 		lh_diag_add(diag, written->pos, "workload.transport",
 			    "NCCL's numbers are not compressed; expected compress: none");
+	if (w->strategy.streams > 1 || w->strategy.bucket_bytes > 0 ||
+	    (w->strategy.order && strcmp(w->strategy.order, "given") != 0))
+		lh_diag_add(diag, written->pos, "workload.transport",
+			    "NCCL has rings and buckets of its own; expected a strategy without "
+			    "streams, bucket and order");
 }
 
 void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)

@@ -12,6 +12,7 @@
 #include "scenarios/bind.h"
 #include "scenarios/catalog.h"
 #include "scenarios/check.h"
+#include "scenarios/churn.h"
 #include "scenarios/schema.h"
 #include "scenarios/suite.h"
 #include "scenarios/trace.h"
@@ -23,6 +24,14 @@ void lh_scenario_free(struct lh_scenario *sc)
 	for (size_t i = 0; i < sc->n_nodes; i++)
 		free(sc->nodes[i].name);
 	free(sc->nodes);
+	for (size_t i = 0; i < sc->n_released; i++)
+		free(sc->released[i].name);
+	free(sc->released);
+	free(sc->absences);
+	free(sc->slowdowns);
+	for (size_t i = 0; i < sc->n_ranks; i++)
+		free(sc->ranks[i].name);
+	free(sc->ranks);
 	free(sc->network.path_at);
 	for (size_t i = 0; i < sc->network.n_paths && sc->network.paths; i++)
 		lh_trace_done(&sc->network.paths[i].trace);
@@ -34,10 +43,17 @@ void lh_scenario_free(struct lh_scenario *sc)
 	free(sc);
 }
 
-void lh_scenario_set_seed(struct lh_scenario *sc, int64_t seed)
+int lh_scenario_set_seed(struct lh_scenario *sc, int64_t seed, struct lh_error *err)
 {
+	struct lh_diag diag = {0};
+	int r;
+
 	sc->run.seed = seed;
 	json_object_set_new(json_object_get(sc->resolved, "run"), "seed", json_integer(seed));
+	lh_churn_resolve(sc, &diag);
+	r = lh_diag_check(&diag, err);
+	lh_diag_done(&diag);
+	return r;
 }
 
 void lh_scenario_set_parameters(struct lh_scenario *sc, int64_t parameters)

@@ -151,7 +151,45 @@ struct lh_trace {
 	int64_t mean_bps; /* over its length */
 };
 
-/* A change at a time, counted from the start of what runs. */
+/* Why a node is away. */
+enum lh_absence_cause { LH_AWAY_BY_TIMELINE, LH_AWAY_BY_SPOT, LH_AWAY_BY_LATE_START };
+
+/* A node (its VM) that is away: not there yet, or taken away. Times count from the start of what
+ * runs. */
+struct lh_absence {
+	size_t node;
+	int64_t from_ns;   /* -1: it was not there at the start */
+	int64_t to_ns;	   /* INT64_MAX: it stays away */
+	int64_t notice_ns; /* before from_ns, in which it is told; 0: it is not */
+	enum lh_absence_cause cause;
+};
+
+/* A node whose computing takes factor times as long, from from_ns until before to_ns. */
+struct lh_slowdown {
+	size_t node;
+	int64_t from_ns;
+	int64_t to_ns; /* INT64_MAX: to the end */
+	double factor;
+};
+
+enum { LH_ABSENCES_MAX = 100000 };
+
+/* Interruptions of spot VMs: drawn, or as a file has them. */
+struct lh_spot_spec {
+	int64_t mean_time_to_preemption_ns; /* -1: as the table has them */
+	int64_t mean_return_ns;		    /* -1: none comes back */
+	int64_t for_ns;			    /* how long they are drawn; -1: LH_SPOT_FOR_NS */
+	int64_t notice_ns;		    /* -1: none */
+	char **nodes;			    /* nodes and sites; none: all */
+	size_t n_nodes;
+	char *trace; /* what the table was read from */
+	char *table; /* CSV */
+	struct lh_pos pos;
+};
+
+#define LH_SPOT_FOR_NS INT64_C(86400000000000) /* a day */
+
+/* A change at a time, counted from the start of what runs: of paths, or of nodes. */
 struct lh_event {
 	int64_t at_ns;
 	int64_t for_ns; /* -1: until the next of its kind, or the end */
@@ -163,6 +201,16 @@ struct lh_event {
 	bool cut_off;
 	struct lh_path_change change; /* sets: what is written */
 	struct lh_trace trace;
+	/* of nodes; each word is a node or a site, whose nodes are all meant */
+	char **preempt;
+	size_t n_preempt;
+	int64_t return_after_ns; /* -1: never */
+	int64_t notice_ns;	 /* -1: none */
+	char **slow;
+	size_t n_slow;
+	double factor; /* -1: not written */
+	char **join;
+	size_t n_join;
 	struct lh_pos pos;
 };
 
@@ -213,6 +261,13 @@ struct lh_nic {
 	char *source;
 };
 
+/* The network between the GPUs of one machine; absent where bandwidth_bps is not above 0. */
+struct lh_inner {
+	int64_t bandwidth_bps; /* of one GPU, in each direction */
+	int64_t delay_ns;      /* one way, between any two */
+	char *source;
+};
+
 struct lh_tcp {
 	char *congestion_control;
 	int64_t rmem_max_bytes;
@@ -237,6 +292,7 @@ struct lh_machine {
 	char *gpu;
 	int64_t gpus;
 	struct lh_nic nic;
+	struct lh_inner inner;
 	struct lh_tcp tcp;
 	struct lh_host_cost *host;
 	size_t n_host;
@@ -314,13 +370,52 @@ struct lh_node_spec {
 	char *site;
 	int64_t count;
 	char *machine;
+	int64_t joins_at_ns; /* -1: from the start on */
 	struct lh_pos pos;
 };
 
+/* What the kind does not have is -1, false or NULL, as is what is absent and has no default. */
 struct lh_strategy_spec {
 	char *kind;
+	char *balance;
 	int64_t matchmaking_ns;
 	bool delayed_update;
+	int64_t streams;
+	int64_t bucket_bytes;
+	bool overlap;
+	char *order;
+	char *shards;
+	int64_t segment_bytes;
+	int64_t *dimensions;
+	size_t n_dimensions;
+	int64_t rounds;
+	char **levels;
+	size_t n_levels;
+	char *collective;
+	char *exchange;
+	int64_t period; /* epochs */
+	bool asynchronous;
+	bool elastic;
+	double outer_lr;
+	double outer_momentum;
+	int64_t fragments;
+	int64_t fragment_delay; /* epochs */
+	double fragment_mix;
+	char *graph;
+	int64_t min_group;
+	int64_t timeout_ns;
+	int64_t heartbeat_ns;
+};
+
+struct lh_compress_spec {
+	char *kind;
+	double density_ratio;
+	bool feedback;
+	double momentum;
+	bool nesterov;
+	double clip_norm;
+	int64_t warm_up_epochs;
+	int64_t rank;
 };
 
 /* Whom a line of progress speaks for. */
@@ -378,11 +473,13 @@ struct lh_workload {
 	int64_t target_batch;
 	int64_t micro_batch; /* -1: the profile's */
 	struct lh_strategy_spec strategy;
-	char *compress;
+	struct lh_compress_spec compress;
 	char *transport;
 	int64_t epochs;
-	char **command; /* a program in the trainers' stead; then nothing above is set, and
-			 * without one nothing below */
+	int64_t ranks_per_node; /* -1: one for each GPU of a machine with an inner network, else
+				 * one; with a command, too */
+	char **command;		/* a program in the trainers' stead; then nothing above is set, and
+				 * without one nothing below */
 	size_t n_command;
 	char *folder; /* that it starts in, absolute; NULL: the current one */
 	struct lh_progress_spec progress;
@@ -430,8 +527,17 @@ struct lh_published {
 	char *source;
 };
 
+/* Data that lie at a site. */
+struct lh_data_at {
+	char *site;
+	double share_ratio; /* of all samples */
+	struct lh_pos pos;
+};
+
 struct lh_data_spec {
-	char *store; /* NULL: loading is not priced */
+	char *store;	       /* NULL: loading is not priced */
+	struct lh_data_at *at; /* none: ranks take them from anywhere */
+	size_t n_at;
 };
 
 /* One node as resolved: names and indices of what it is made of. */
@@ -445,6 +551,17 @@ struct lh_node {
 	int64_t accumulate_ns; /* of the host, per micro-batch; 0 where the workload says the speed
 				*/
 	int64_t apply_ns;      /* the same for the optimizer's step */
+	double target_ratio;   /* of all its ranks: share of the target batch, by where the data lie; 0: not given */
+	size_t first_rank;
+	size_t n_ranks; /* that run in it: more than 1 only with an inner network */
+	const struct lh_node_spec *spec; /* that asks for it */
+};
+
+/* A trainer or program: of a whole node, or of one GPU of a node with an inner network. */
+struct lh_node_rank {
+	char *name; /* the node's or, of one of several, "gc-us/0.3" */
+	size_t node;
+	size_t local; /* its number in the node, from 0 on */
 };
 
 struct lh_scenario {
@@ -459,6 +576,7 @@ struct lh_scenario {
 	struct lh_run_spec run;
 	struct lh_event *events; /* the timeline */
 	size_t n_events;
+	struct lh_spot_spec spot;
 	struct lh_published published;
 	struct lh_machine *machines;
 	size_t n_machines;
@@ -468,12 +586,41 @@ struct lh_scenario {
 	size_t n_profiles;
 
 	/* resolved */
-	struct lh_node *nodes; /* rank = index; the nodes of one site stand together */
+	struct lh_node *nodes; /* those of one site stand together */
 	size_t n_nodes;
+	struct lh_node *released; /* nodes of the specs that the control plane does without */
+	size_t n_released;
+	struct lh_node_rank *ranks; /* by rank: in the order of their nodes */
+	size_t n_ranks;
 	const struct lh_model *model; /* NULL with a command */
-	json_t *resolved;	      /* the whole document, every file replaced by its content */
-	struct lh_yaml *tree;	      /* the same as read; positions in the structs point into it */
+	struct lh_absence *absences;  /* in order of from_ns and node; those of a node are apart */
+	size_t n_absences;
+	struct lh_slowdown *slowdowns; /* in order of node and from_ns; the same */
+	size_t n_slowdowns;
+	json_t *resolved;     /* the whole document, every file replaced by its content */
+	struct lh_yaml *tree; /* the same as read; positions in the structs point into it */
 };
+
+/* Payload that all ranks of trainers send in an epoch by the strategy's formula; -1: there is none.
+ */
+int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario, int64_t epoch);
+
+/* Whose samples stand behind an averaging. */
+enum lh_averaged_samples {
+	LH_AVERAGED_EPOCH,  /* the epoch's */
+	LH_AVERAGED_PERIOD, /* those of all epochs since the last one */
+	LH_AVERAGED_SPAN,   /* of some span, alike at all ranks */
+};
+
+enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *scenario);
+
+/* The node of a rank. */
+static inline const struct lh_node *lh_node_of(const struct lh_scenario *scenario, size_t rank)
+{
+	return &scenario->nodes[scenario->ranks[rank].node];
+}
+/* "timeline", "spot" or "late-start". */
+const char *lh_absence_cause_name(enum lh_absence_cause cause);
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);
@@ -494,6 +641,7 @@ enum lh_egress_class {
 	LH_EGRESS_INTER_CONTINENT,
 	LH_EGRESS_OCEANIA,
 	LH_EGRESS_ON_PREMISE,
+	LH_EGRESS_INSIDE_NODE, /* between its ranks; no pair of sites has it */
 	LH_N_EGRESS_CLASSES,
 };
 
@@ -574,8 +722,9 @@ int lh_scenario_from_json(const char *file, json_t *resolved, struct lh_scenario
 
 void lh_scenario_free(struct lh_scenario *scenario);
 
-/* Changes the seed, in the resolved document too. */
-void lh_scenario_set_seed(struct lh_scenario *scenario, int64_t seed);
+/* Changes the seed, in the resolved document too, and draws anew what is drawn from it. LH_EINPUT
+ * where that comes to more interruptions than there may be. */
+int lh_scenario_set_seed(struct lh_scenario *scenario, int64_t seed, struct lh_error *err);
 
 /* Changes the number of the model's parameters, in the resolved document too. */
 void lh_scenario_set_parameters(struct lh_scenario *scenario, int64_t parameters);

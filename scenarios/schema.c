@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The field tables of scenarios and suites. See docs/formats.md for examples. */
 #include "scenarios/schema_internal.h"
+#include "scenarios/strategy_kinds.h"
+#include "scenarios/trace.h"
 
 /* clang-format off */
 
@@ -11,39 +13,16 @@ static const struct lh_field node_fields[] = {
 	 .fallback = "1", .min = 1, .max = 256, .doc = "how many"},
 	{.key = "machine", .type = LH_FIELD_STRING, .flags = REQUIRED,
 	 AT(struct lh_node_spec, machine), .doc = "machine type"},
+	{.key = "joins_at", .type = LH_FIELD_DURATION, AT(struct lh_node_spec, joins_at_ns),
+	 .max = LH_TRACE_LENGTH_MAX_NS,
+	 .doc = "when they are there, counted from the start of the others; from the start on where "
+		"absent"},
 	END,
 };
 
 static const struct lh_section node_section = {
 	"nodes", "Nodes of one kind at one site.", sizeof(struct lh_node_spec), LH_NO_OFFSET, NULL,
 	offsetof(struct lh_node_spec, pos), node_fields,
-};
-
-/* A test holds this list and the trainer's table of strategies together. */
-static const struct lh_choice strategies[] = {
-	{"butterfly", 0},
-	{"ring", 0},
-	{NULL, 0},
-};
-
-static const struct lh_field strategy_fields[] = {
-	{.key = "kind", .type = LH_FIELD_WORD, .flags = REQUIRED,
-	 AT(struct lh_strategy_spec, kind), .choices = strategies,
-	 .doc = "how the ranks synchronise"},
-	{.key = "matchmaking", .type = LH_FIELD_DURATION,
-	 AT(struct lh_strategy_spec, matchmaking_ns), .max = DELAY_MAX,
-	 .doc = "least time that forming a group takes, beside computing; 5 s for butterfly, 0 s for "
-		"ring where absent"},
-	{.key = "delayed_update", .type = LH_FIELD_BOOLEAN,
-	 AT(struct lh_strategy_spec, delayed_update),
-	 .doc = "the optimizer's step runs beside the next epoch's computing, and so comes one epoch "
-		"late; true for butterfly, false for ring where absent"},
-	END,
-};
-
-static const struct lh_section strategy_section = {
-	"a strategy", "How the ranks synchronise.", sizeof(struct lh_strategy_spec), LH_NO_OFFSET,
-	NULL, LH_NO_OFFSET, strategy_fields,
 };
 
 static const struct lh_choice modes[] = {
@@ -64,9 +43,6 @@ static const struct lh_section speed_section = {
 	"a speed", "How fast every node computes.", sizeof(struct lh_profile_entry), LH_NO_OFFSET,
 	NULL, LH_NO_OFFSET, speed_fields,
 };
-
-/* A test holds this list and the trainer's table of compressors together. */
-static const struct lh_choice compressors[] = {{"fp16", 0}, {"none", 0}, {"bf16", 0}, {NULL, 0}};
 
 static const struct lh_choice transports[] = {{"tcp", 0}, {"nccl", 0}, {NULL, 0}};
 
@@ -89,16 +65,21 @@ static const struct lh_field workload_fields[] = {
 	 .min = 1, .max = 1000000,
 	 .doc = "samples per pass; the profile's where absent"},
 	{.key = "strategy", .type = LH_FIELD_SECTION, .flags = REQUIRED,
-	 AT(struct lh_workload, strategy), .section = &strategy_section,
+	 AT(struct lh_workload, strategy), .section = &lh_strategy_section,
 	 .doc = "how the ranks synchronise"},
-	{.key = "compress", .type = LH_FIELD_WORD, AT(struct lh_workload, compress),
-	 .fallback = "fp16", .choices = compressors, .doc = "form of the gradients on the wire"},
+	{.key = "compress", .type = LH_FIELD_SECTION, .flags = LH_FIELD_OR_KIND,
+	 AT(struct lh_workload, compress), .section = &lh_compress_section, .fallback = "fp16",
+	 .doc = "form of the gradients on the wire: a kind, or a mapping with its parameters"},
 	{.key = "transport", .type = LH_FIELD_WORD, AT(struct lh_workload, transport),
 	 .fallback = "tcp", .choices = transports,
 	 .doc = "what carries the gradients: TCP connections of the trainers' own, or NCCL between "
 		"GPUs (strategy ring, compress none, train: {device: cuda})"},
 	{.key = "epochs", .type = LH_FIELD_INTEGER, AT(struct lh_workload, epochs),
 	 .fallback = "4", .min = 1, .max = 1000000, .doc = "rounds of target_batch samples"},
+	{.key = "ranks_per_node", .type = LH_FIELD_INTEGER,
+	 AT(struct lh_workload, ranks_per_node), .min = 1, .max = 512,
+	 .doc = "trainers in a node, each with one of its GPUs; as many GPUs as a machine with an inner network has, "
+		"else 1, if absent"},
 	END,
 };
 
@@ -149,6 +130,10 @@ static const struct lh_field command_fields[] = {
 	 .min = 1, .doc = "the programs are ended then, by the run's clock: no failure"},
 	{.key = "time_limit", .type = LH_FIELD_DURATION, AT(struct lh_workload, time_limit_ns),
 	 .min = 1, .doc = "the run fails then, by the run's clock"},
+	{.key = "ranks_per_node", .type = LH_FIELD_INTEGER,
+	 AT(struct lh_workload, ranks_per_node), .min = 1, .max = 512,
+	 .doc = "programs in a node, each with one of its GPUs; as many GPUs as a machine with an inner network has, "
+		"else 1, if absent"},
 	END,
 };
 
@@ -157,15 +142,32 @@ static const struct lh_section command_section = {
 	LH_NO_OFFSET, NULL, LH_NO_OFFSET, command_fields,
 };
 
+static const struct lh_field data_at_fields[] = {
+	{.key = "site", .type = LH_FIELD_STRING, .flags = REQUIRED, AT(struct lh_data_at, site),
+	 .doc = "where they lie: a site of the network with nodes"},
+	{.key = "share", .type = LH_FIELD_RATIO, .flags = REQUIRED | LH_FIELD_ABOVE_0,
+	 AT(struct lh_data_at, share_ratio), .doc = "of all samples; together 100 %"},
+	END,
+};
+
+static const struct lh_section data_at_section = {
+	"data.at", "Data that lie at a site.", sizeof(struct lh_data_at), LH_NO_OFFSET, NULL,
+	offsetof(struct lh_data_at, pos), data_at_fields,
+};
+
 static const struct lh_field data_fields[] = {
-	{.key = "store", .type = LH_FIELD_STRING, .flags = REQUIRED,
-	 AT(struct lh_data_spec, store),
-	 .doc = "where samples are loaded from: a storage of the price catalog"},
+	{.key = "store", .type = LH_FIELD_STRING, AT(struct lh_data_spec, store),
+	 .doc = "where samples are loaded from: a storage of the price catalog; loading costs "
+		"nothing where absent"},
+	{.key = "at", .type = LH_FIELD_LIST, AT(struct lh_data_spec, at),
+	 COUNT(struct lh_data_spec, n_at), .section = &data_at_section,
+	 .doc = "where samples lie: each site computes on its own, so much of the target batch "
+		"(strategy parameter-server)"},
 	END,
 };
 
 static const struct lh_section data_section = {
-	"data", "Where samples come from; priced, not emulated.", sizeof(struct lh_data_spec),
+	"data", "Where samples come from.", sizeof(struct lh_data_spec),
 	LH_NO_OFFSET, NULL, LH_NO_OFFSET, data_fields,
 };
 
@@ -317,6 +319,8 @@ static const struct lh_field scenario_fields[] = {
 	{.key = "timeline", .type = LH_FIELD_LIST, AT(struct lh_scenario, events),
 	 COUNT(struct lh_scenario, n_events), .max = 1000, .section = &lh_event_section,
 	 .doc = "what changes while it runs"},
+	{.key = "spot", .type = LH_FIELD_SECTION, AT(struct lh_scenario, spot),
+	 .section = &lh_spot_section, .doc = "interruptions of spot VMs; none without"},
 	{.key = "published", .type = LH_FIELD_SECTION, AT(struct lh_scenario, published),
 	 .section = &lh_published_section, .doc = "what others measured"},
 	{.key = "machines", .type = LH_FIELD_MAP, AT(struct lh_scenario, machines),

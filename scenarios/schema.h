@@ -27,5 +27,6 @@ extern const struct lh_section lh_suite_section;     /* struct lh_suite_file */
 extern const struct lh_section lh_published_section; /* struct lh_published */
 extern const struct lh_section lh_event_section;     /* struct lh_event */
 extern const struct lh_section lh_trace_section;     /* struct lh_trace */
+extern const struct lh_section lh_spot_section;	     /* struct lh_spot_spec */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON Schema (draft-07) of a scenario, made from the field tables. */
+#include "core/cleanup.h"
 #include "scenarios/bind.h"
 #include "scenarios/scenario.h"
 #include "scenarios/schema.h"
@@ -30,6 +31,50 @@ static json_t *integer_schema(const struct lh_field *f)
 	return schema;
 }
 
+static json_t *number_schema(const struct lh_field *f)
+{
+	bool is_open = (f->flags & LH_FIELD_BELOW_MAX) != 0;
+	json_t *schema = json_pack("{s:s, s:i}", "type", "number",
+				   f->flags & LH_FIELD_ABOVE_0 ? "exclusiveMinimum" : "minimum", 0);
+
+	if (f->max)
+		json_object_set_new(schema, is_open ? "exclusiveMaximum" : "maximum",
+				    json_integer(f->max));
+	return schema;
+}
+
+static json_t *ratio_schema(const struct lh_field *f)
+{
+	return json_pack("{s:[{s:s, s:i, s:i}, o]}", "anyOf", "type", "number",
+			 f->flags & LH_FIELD_ABOVE_0 ? "exclusiveMinimum" : "minimum", 0, "maximum",
+			 1, string_pattern(QUANTITY("%")));
+}
+
+static json_t *words_schema(const struct lh_field *f)
+{
+	if (f->flags & LH_FIELD_OR_FILE)
+		return json_pack("{s:[{s:s}, {s:s, s:{s:[s,s]}}]}", "anyOf", "type", "string",
+				 "type", "array", "items", "type", "string", "number");
+	if (f->flags & LH_FIELD_OR_ONE)
+		return json_pack("{s:[{s:s}, {s:s, s:{s:s}}]}", "anyOf", "type", "string", "type",
+				 "array", "items", "type", "string");
+	return json_pack("{s:s, s:o}", "type", "array", "items",
+			 f->choices ? choices_schema(f->choices)
+				    : json_pack("{s:s}", "type", "string"));
+}
+
+/* A section, or one of two, or a word in its stead. */
+static json_t *either_schema(const struct lh_field *f)
+{
+	if (f->flags & LH_FIELD_OR_KIND)
+		return json_pack("{s:[o, o]}", "anyOf",
+				 choices_schema(lh_field_find(f->section, "kind")->choices),
+				 lh_section_schema(f->section));
+	return f->other ? json_pack("{s:[o, o]}", "anyOf", lh_section_schema(f->section),
+				    lh_section_schema(f->other))
+			: lh_section_schema(f->section);
+}
+
 static json_t *map_schema(const struct lh_section *section)
 {
 	return json_pack("{s:s, s:o}", "type", "object", "additionalProperties",
@@ -46,7 +91,7 @@ static json_t *field_schema(const struct lh_field *f)
 	case LH_FIELD_INTEGER:
 		return integer_schema(f);
 	case LH_FIELD_NUMBER:
-		return json_pack("{s:s, s:i}", "type", "number", "minimum", 0);
+		return number_schema(f);
 	case LH_FIELD_BOOLEAN:
 		return json_pack("{s:s}", "type", "boolean");
 	case LH_FIELD_DURATION:
@@ -60,23 +105,19 @@ static json_t *field_schema(const struct lh_field *f)
 	case LH_FIELD_BYTE_PRICE:
 		return string_pattern(QUANTITY("USD/GB|USD/GiB"));
 	case LH_FIELD_RATIO:
-		return json_pack("{s:[{s:s, s:i, s:i}, o]}", "anyOf", "type", "number", "minimum",
-				 0, "maximum", 1, string_pattern(QUANTITY("%")));
+		return ratio_schema(f);
 	case LH_FIELD_QUEUE:
 		return string_pattern(QUANTITY("ns|us|ms|s|min|h|[kMGT]?B|[KMGT]iB|packets?|BDP"));
 	case LH_FIELD_CHOICE:
 	case LH_FIELD_WORD:
 		return choices_schema(f->choices);
 	case LH_FIELD_STRINGS:
-		if (f->flags & LH_FIELD_OR_FILE)
-			return json_pack("{s:[{s:s}, {s:s, s:{s:[s,s]}}]}", "anyOf", "type",
-					 "string", "type", "array", "items", "type", "string",
-					 "number");
-		return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
+		return words_schema(f);
+	case LH_FIELD_INTEGERS:
+		return json_pack("{s:s, s:i, s:i, s:o}", "type", "array", "minItems", 1, "maxItems",
+				 LH_FIELD_INTEGERS_MAX, "items", integer_schema(f));
 	case LH_FIELD_SECTION:
-		return f->other ? json_pack("{s:[o, o]}", "anyOf", lh_section_schema(f->section),
-					    lh_section_schema(f->other))
-				: lh_section_schema(f->section);
+		return either_schema(f);
 	case LH_FIELD_LIST:
 		return json_pack("{s:s, s:o}", "type", "array", "items",
 				 lh_section_schema(f->section));
@@ -101,12 +142,17 @@ json_t *lh_section_schema(const struct lh_section *section)
 	json_t *schema;
 
 	for (const struct lh_field *f = section->fields; f->key; f++) {
-		json_t *s = field_schema(f);
+		lh_cleanup_free char *text = NULL;
+		json_t *s;
 
+		if (!lh_field_exists(section, f))
+			continue;
+		text = lh_field_describe(section, f);
+		s = field_schema(f);
 		if (may_be_a_file(f))
 			s = json_pack("{s:[{s:s}, o]}", "anyOf", "type", "string", s);
-		json_object_set_new(s, "description", json_string(f->doc));
-		if (f->fallback)
+		json_object_set_new(s, "description", json_string(text ? text : f->doc));
+		if (f->fallback && !f->fallbacks)
 			json_object_set_new(s, "default", json_string(f->fallback));
 		json_object_set_new(properties, f->key, s);
 		if ((f->flags & LH_FIELD_REQUIRED) && f->key != section->name_key)

@@ -11,6 +11,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "scenarios/catalog.h"
+#include "scenarios/lines.h"
 
 enum {
 	FILE_MAX_BYTES = 16 << 20,
@@ -39,54 +40,15 @@ static const struct {
 
 /* A table being read, line by line. */
 struct reader {
-	const char *at; /* what is left */
-	struct lh_pos pos;
-	bool is_file; /* lines are the file's own; otherwise all stand at one place */
-	int n_line;
-	const char *key_path;
-	struct lh_diag *diag;
+	struct lh_lines lines;
 	enum column order[COLUMNS_MAX];
 	size_t n_columns;
 };
 
-static void complain(struct reader *r, const char *what, const char *text, size_t n_text)
-{
-	struct lh_pos pos = r->pos;
-
-	if (r->is_file) {
-		pos.line = r->n_line;
-		pos.col = 1;
-		lh_diag_add(r->diag, pos, r->key_path, "'%.*s' %s",
-			    (int)(n_text > 40 ? 40 : n_text), text, what);
-	} else {
-		lh_diag_add(r->diag, pos, r->key_path, "line %d: '%.*s' %s", r->n_line,
-			    (int)(n_text > 40 ? 40 : n_text), text, what);
-	}
-}
-
-/* The next line that is not empty, without its end; NULL at the end. */
-static const char *next_line(struct reader *r, size_t *ret_length)
-{
-	while (*r->at) {
-		const char *line = r->at;
-		size_t n = strcspn(line, "\n");
-
-		r->at += n + (line[n] == '\n');
-		r->n_line++;
-		while (n > 0 && strchr(" \t\r", line[n - 1]))
-			n--;
-		if (n > 0) {
-			*ret_length = n;
-			return line;
-		}
-	}
-	return NULL;
-}
-
 static bool read_header(struct reader *r, unsigned *ret_sets)
 {
 	size_t n_line, seen[N_COLUMNS] = {0};
-	const char *line = next_line(r, &n_line), *end = line + (line ? n_line : 0);
+	const char *line = lh_lines_next(&r->lines, &n_line), *end = line + (line ? n_line : 0);
 	bool ok = line != NULL;
 
 	*ret_sets = 0;
@@ -100,10 +62,11 @@ static bool read_header(struct reader *r, unsigned *ret_sets)
 		       (strlen(columns[c].name) != n || strncmp(columns[c].name, line, n) != 0))
 			c++;
 		if (c == N_COLUMNS || seen[c]++ || r->n_columns == COLUMNS_MAX) {
-			complain(r,
-				 "is no column; expected time_s and any of delay_ms, rate_mbps, "
-				 "loss_ratio, each once",
-				 line, n);
+			lh_lines_say(
+				&r->lines,
+				"is no column; expected time_s and any of delay_ms, rate_mbps, "
+				"loss_ratio, each once",
+				line, n);
 			return false;
 		}
 		r->order[r->n_columns++] = (enum column)c;
@@ -111,11 +74,11 @@ static bool read_header(struct reader *r, unsigned *ret_sets)
 		line += n + 1;
 	}
 	if (!ok || !seen[TIME] || !*ret_sets) {
-		r->n_line = r->n_line ? r->n_line : 1;
-		complain(r,
-			 "is the header; expected time_s and any of delay_ms, rate_mbps, "
-			 "loss_ratio",
-			 ok ? end - n_line : "", ok ? n_line : 0);
+		r->lines.n_line = r->lines.n_line ? r->lines.n_line : 1;
+		lh_lines_say(&r->lines,
+			     "is the header; expected time_s and any of delay_ms, rate_mbps, "
+			     "loss_ratio",
+			     ok ? end - n_line : "", ok ? n_line : 0);
 		return false;
 	}
 	return true;
@@ -139,13 +102,14 @@ static bool read_cells(struct reader *r, const char *line, size_t n_line, double
 		if (rest == text || *rest || !(ret[c] >= 0 && ret[c] <= columns[c].max)) {
 			snprintf(why, sizeof(why), "is no %s; expected a number from 0 to %.15g",
 				 columns[c].name, columns[c].max);
-			complain(r, why, text, strlen(text));
+			lh_lines_say(&r->lines, why, text, strlen(text));
 			return false;
 		}
 		line += n + 1;
 	}
 	if (line <= end) {
-		complain(r, "is more than the header has columns", line, (size_t)(end - line));
+		lh_lines_say(&r->lines, "is more than the header has columns", line,
+			     (size_t)(end - line));
 		return false;
 	}
 	return true;
@@ -163,11 +127,13 @@ static bool add_row(struct reader *r, struct lh_trace *trace, const double *cell
 	};
 
 	if (trace->n_rows == ROWS_MAX) {
-		complain(r, "is beyond the 100000 rows that a trace may have", line, n_line);
+		lh_lines_say(&r->lines, "is beyond the 100000 rows that a trace may have", line,
+			     n_line);
 		return false;
 	}
 	if (trace->n_rows && row.at_ns < trace->rows[trace->n_rows - 1].at_ns + LH_TRACE_STEP_NS) {
-		complain(r, "does not come 1 ms or more after the row before", line, n_line);
+		lh_lines_say(&r->lines, "does not come 1 ms or more after the row before", line,
+			     n_line);
 		return true; /* the rest is worth reading */
 	}
 	trace->rows[trace->n_rows++] = row;
@@ -183,19 +149,19 @@ static void read_rows(struct reader *r, struct lh_trace *trace)
 
 	if (!read_header(r, &sets))
 		return;
-	for (const char *c = r->at; *c; c++)
+	for (const char *c = r->lines.at; *c; c++)
 		room += *c == '\n';
 	trace->rows = calloc(room < ROWS_MAX ? room : ROWS_MAX, sizeof(*trace->rows));
 	if (!trace->rows)
 		return;
-	while ((line = next_line(r, &n_line))) {
+	while ((line = lh_lines_next(&r->lines, &n_line))) {
 		double cells[N_COLUMNS] = {0};
 
 		if (read_cells(r, line, n_line, cells) && !add_row(r, trace, cells, line, n_line))
 			return;
 	}
 	if (!trace->n_rows)
-		complain(r, "is all; expected rows after the header", "", 0);
+		lh_lines_say(&r->lines, "is all; expected rows after the header", "", 0);
 	trace->sets = sets;
 }
 
@@ -241,13 +207,13 @@ void lh_trace_resolve(struct lh_trace *trace, const struct lh_yaml *written, con
 		      struct lh_diag *diag)
 {
 	const struct lh_yaml *table = lh_yaml_get(written, "table");
-	struct reader r = {.at = trace->table, .key_path = key_path, .diag = diag};
+	struct reader r = {.lines = {.at = trace->table, .key_path = key_path, .diag = diag}};
 	size_t before = diag->n_messages;
 
 	if (!written || written->kind != LH_YAML_MAPPING || !check_keys(written, key_path, diag) ||
 	    !trace->table || !table)
 		return;
-	r.pos = table->pos;
+	r.lines.pos = table->pos;
 	read_rows(&r, trace);
 	if (!trace->n_rows || diag->n_messages > before) {
 		trace->sets = 0;
@@ -329,18 +295,18 @@ static bool count_packets(struct reader *r, int64_t interval_ms, struct counts *
 	size_t n_line;
 
 	ret->n = calloc(ROWS_MAX, sizeof(*ret->n));
-	while (ret->n && (line = next_line(r, &n_line))) {
+	while (ret->n && (line = lh_lines_next(&r->lines, &n_line))) {
 		char *end;
 		long long ms = strtoll(line, &end, 10);
 		size_t at = (size_t)(ms > 0 ? (ms - 1) / interval_ms : 0);
 
 		if ((size_t)(end - line) != n_line || ms < 0 || ms > max) {
-			complain(r, "is no time in whole ms", line, n_line);
+			lh_lines_say(&r->lines, "is no time in whole ms", line, n_line);
 		} else if (ms < last) {
-			complain(r, "comes before the line before it", line, n_line);
+			lh_lines_say(&r->lines, "comes before the line before it", line, n_line);
 		} else if (at >= ROWS_MAX) {
-			complain(r, "is beyond 100000 intervals; a longer `interval`", line,
-				 n_line);
+			lh_lines_say(&r->lines, "is beyond 100000 intervals; a longer `interval`",
+				     line, n_line);
 			return false;
 		} else {
 			last = ms;
@@ -349,8 +315,9 @@ static bool count_packets(struct reader *r, int64_t interval_ms, struct counts *
 		}
 	}
 	ret->length_ms = last;
-	if (ret->n && !last && !r->diag->n_messages)
-		complain(r, "is the end; expected lines of ms, the last above 0", "", 0);
+	if (ret->n && !last && !r->lines.diag->n_messages)
+		lh_lines_say(&r->lines, "is the end; expected lines of ms, the last above 0", "",
+			     0);
 	return ret->n && last > 0;
 }
 
@@ -402,13 +369,14 @@ static void inline_mahimahi(struct lh_yaml *trace, const struct lh_yaml *name, c
 			    const char *text, const char *key_path, struct lh_diag *diag)
 {
 	const struct lh_yaml *repeat = lh_yaml_get(trace, "repeat");
-	struct reader r = {.at = text, .is_file = true, .key_path = key_path, .diag = diag};
+	struct reader r = {
+		.lines = {.at = text, .is_file = true, .key_path = key_path, .diag = diag}};
 	int64_t interval_ms = interval_of(trace, key_path, diag);
 	struct counts counts = {0};
 	lh_cleanup_free char *table = NULL;
 	char length[32];
 
-	r.pos.file = path;
+	r.lines.pos.file = path;
 	if (repeat && repeat->kind == LH_YAML_SCALAR && strcmp(repeat->text, "false") == 0)
 		lh_diag_add(diag, repeat->pos, key_path,
 			    "repeat: a packet-delivery trace always repeats; `for` of an event "
@@ -427,11 +395,12 @@ static void inline_mahimahi(struct lh_yaml *trace, const struct lh_yaml *name, c
 /* Reads a table once, for messages with the file's own lines. */
 static bool is_table(const char *text, const char *path, const char *key_path, struct lh_diag *diag)
 {
-	struct reader r = {.at = text, .is_file = true, .key_path = key_path, .diag = diag};
+	struct reader r = {
+		.lines = {.at = text, .is_file = true, .key_path = key_path, .diag = diag}};
 	struct lh_trace trace = {0};
 	size_t before = diag->n_messages;
 
-	r.pos.file = path;
+	r.lines.pos.file = path;
 	read_rows(&r, &trace);
 	lh_trace_done(&trace);
 	return diag->n_messages == before;

@@ -136,7 +136,7 @@ static int read_options(int argc, char **argv, struct options *ret_options, stru
 	return check_options(ret_options, err);
 }
 
-static int parse_number(const char *name, const char *text, uint32_t max, uint32_t *ret_number,
+static int parse_number(const char *option, const char *text, uint32_t max, uint32_t *ret,
 			struct lh_error *err)
 {
 	char *end;
@@ -145,9 +145,9 @@ static int parse_number(const char *name, const char *text, uint32_t max, uint32
 	errno = 0;
 	number = strtoul(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno || number > max)
-		return lh_fail(err, LH_EUSAGE, 0, "--%s %s: expected 0 to %" PRIu32, name, text,
+		return lh_fail(err, LH_EUSAGE, 0, "--%s %s: expected 0 to %" PRIu32, option, text,
 			       max);
-	*ret_number = (uint32_t)number;
+	*ret = (uint32_t)number;
 	return 0;
 }
 
@@ -166,21 +166,21 @@ static int find_mode(const struct lh_job *job, const char *path,
 
 static int run(const struct options *options, struct lh_error *err)
 {
+	struct lh_rank_options own = {.events_path = options->events_path};
 	const struct lh_compute_ops *compute = NULL;
 	struct lh_job job;
-	struct lh_rank_options rank = {.events_path = options->events_path};
 	int rc = lh_job_read(options->job_path, &job, err);
 
 	if (rc)
 		return rc;
-	rc = parse_number("rank", options->rank, job.n_ranks - 1, &rank.rank, err);
+	rc = parse_number("rank", options->rank, job.n_ranks - 1, &own.rank, err);
 	if (rc == 0 && options->incarnation)
 		rc = parse_number("incarnation", options->incarnation, INCARNATIONS_MAX,
-				  &rank.incarnation, err);
+				  &own.incarnation, err);
 	if (rc == 0)
 		rc = find_mode(&job, options->job_path, &compute, err);
 	if (rc == 0)
-		rc = lh_rank_run(&job, compute, &rank, err);
+		rc = lh_rank_run(&job, compute, &own, err);
 	lh_job_done(&job);
 	return rc;
 }

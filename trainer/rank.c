@@ -34,26 +34,42 @@ int lh_rank_write_compute(struct lh_rank *rank, uint32_t epoch, int64_t end_ns, 
 			     err);
 }
 
-int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
-			  const struct lh_average *average, struct lh_error *err)
+/* is_beside is told only where it is true. */
+static int write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,
+			 const struct lh_average *average, bool is_beside, struct lh_error *err)
 {
-	return lh_rank_write_average_until(rank, epoch, begin_ns, lh_clock_now_ns(), average, err);
-}
-
-int lh_rank_write_average_until(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
-				int64_t end_ns, const struct lh_average *average,
-				struct lh_error *err)
-{
-	return lh_events_add(
-		rank->events, "average", lh_clock_now_ns(),
+	json_t *fields =
 		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "epoch", (json_int_t)epoch,
 			  "begin_ns", (json_int_t)begin_ns, "end_ns", (json_int_t)end_ns, "host_ns",
 			  (json_int_t)average->host_ns, "payload_sent_bytes",
 			  (json_int_t)average->payload_sent_bytes, "payload_received_bytes",
 			  (json_int_t)average->payload_received_bytes, "group_samples",
 			  (json_int_t)average->group_samples, "checked_elements",
-			  (json_int_t)average->checked_elements),
-		err);
+			  (json_int_t)average->checked_elements);
+
+	if (fields && is_beside)
+		json_object_set_new(fields, "beside", json_true());
+	return lh_events_add(rank->events, "average", lh_clock_now_ns(), fields, err);
+}
+
+int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+			  const struct lh_average *average, struct lh_error *err)
+{
+	return write_average(rank, epoch, begin_ns, lh_clock_now_ns(), average, false, err);
+}
+
+int lh_rank_write_average_until(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				int64_t end_ns, const struct lh_average *average,
+				struct lh_error *err)
+{
+	return write_average(rank, epoch, begin_ns, end_ns, average, false, err);
+}
+
+int lh_rank_write_average_beside(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				 int64_t end_ns, const struct lh_average *average,
+				 struct lh_error *err)
+{
+	return write_average(rank, epoch, begin_ns, end_ns, average, true, err);
 }
 
 int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,
@@ -243,8 +259,8 @@ int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute,
 	struct lh_rank r = {.job = job,
 			    .compute = compute,
 			    .self = options->rank,
-			    .incarnation = options->incarnation,
 			    .n = job->n_ranks,
+			    .incarnation = options->incarnation,
 			    .me = &job->ranks[options->rank]};
 	struct lh_error why = {0};
 	int rc;
@@ -253,8 +269,8 @@ int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute,
 	signal(SIGPIPE, SIG_IGN);
 	if ((rc = lh_events_open(options->events_path, options->rank, &r.events, err)))
 		return rc;
-	rc = options->incarnation && !job->strategy->is_elastic ? refuse_to_rejoin(&r, &why)
-								: run(&r, &why);
+	rc = r.incarnation && !job->strategy->is_elastic ? refuse_to_rejoin(&r, &why)
+							 : run(&r, &why);
 	lh_comm_close(r.comm);
 	compute->close(r.computing);
 	if (rc)

@@ -21,8 +21,8 @@ struct lh_rank {
 	const struct lh_job *job;
 	const struct lh_job_rank *me;
 	uint32_t self;
-	uint32_t incarnation; /* how often it has been started before, and lost */
-	uint32_t n;	      /* ranks */
+	uint32_t n; /* ranks */
+	uint32_t incarnation; /* as in struct lh_rank_options */
 	struct lh_events *events;
 	struct lh_mesh mesh; /* after lh_rank_connect, as the next two */
 	struct lh_traffic *traffic;
@@ -85,6 +85,11 @@ int lh_rank_write_average_until(struct lh_rank *rank, uint32_t epoch, int64_t be
 /* The same to now. */
 int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
 			  const struct lh_average *average, struct lh_error *err);
+
+/* The same of one that ran beside computing, until end_ns. */
+int lh_rank_write_average_beside(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				 int64_t end_ns, const struct lh_average *average,
+				 struct lh_error *err);
 
 /* Writes `apply`: the optimizer's step, at t_ns; is_blocking: nothing was computed beside it. */
 int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,

@@ -93,6 +93,9 @@ print(json.dumps(yaml.safe_load(open(sys.argv[1])), default=str))' "$file"
 		    (["run", "clock"], "virtaul"), (["workload", "epochs"], "two"),
 		    (["workload", "strategy", "kind"], "moth"), (["workload", "compress"], "zip"),
 		    (["workload", "strategy", "delayed_update"], "yes"),
+		    (["workload", "strategy", "streams"], 65), (["workload", "strategy", "bucket"], 25),
+		    (["workload", "strategy", "balance"], "even"), (["workload", "compress"], {"kind": "zip"}),
+		    (["workload", "compress"], {"kind": "none", "level": 9}), (["workload", "compress"], {}),
 		]
 		for path, value in changes:
 		    doc = copy.deepcopy(good)

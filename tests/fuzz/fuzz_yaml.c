@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as YAML and, where they are YAML, as a scenario; where they are one, its plan.
- * Beside crashes and leaks it looks for this: a resolved scenario reads back as itself.
+ * Beside crashes and leaks it looks for this: a resolved scenario reads back as itself, and the
+ * trainers take the job that is made of it.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/yaml.h"
 #include "emulator/engine.h"
 #include "emulator/plan.h"
 #include "scenarios/scenario.h"
 #include "tests/fuzz/fuzz.h"
+#include "trainer/job.h"
 
 const char lh_fuzz_name[] = "yaml";
 const char *const lh_fuzz_words[] = {
@@ -38,6 +41,20 @@ const char *const lh_fuzz_words[] = {
 	"measured",
 	"run",
 	"seed",
+	"strategy: {kind: ring}",
+	"compress: {kind: none}",
+	"balance: fixed",
+	"streams: 64",
+	"bucket: 25 MB",
+	"overlap: true",
+	"shards: bandwidth",
+	"order: shortest",
+	"timeline",
+	"spot",
+	"preempt",
+	"slow",
+	"join",
+	"east/0",
 	" ms",
 	" s",
 	" Gbit/s",
@@ -96,6 +113,18 @@ static struct lh_scenario *read_scenario(json_t *doc, char *ret_why, size_t n_wh
 	return sc;
 }
 
+static void read_job(const json_t *document)
+{
+	char *text = json_dumps(document, JSON_REAL_PRECISION(15));
+	struct lh_error err = {0};
+	struct lh_job job;
+
+	if (!text || lh_job_parse(text, strlen(text), "job", &job, &err) < 0)
+		broken("the trainers do not take their job", err.message);
+	lh_job_done(&job);
+	free(text);
+}
+
 static void plan(const struct lh_scenario *sc)
 {
 	struct lh_plan *plan = NULL;
@@ -107,9 +136,10 @@ static void plan(const struct lh_scenario *sc)
 	if (lh_plan_build(sc, &plan, &err) < 0)
 		broken("no plan", err.message);
 	network = lh_plan_to_json(plan);
-	job = lh_trainer_job(plan);
+	job = lh_trainer_job(plan, 0);
 	if (!network || !job)
 		broken("no JSON of a plan", sc->name);
+	read_job(job);
 	json_decref(network);
 	json_decref(job);
 	lh_plan_free(plan);

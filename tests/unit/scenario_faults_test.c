@@ -67,7 +67,7 @@ static void test_every_type_of_field_refuses_what_it_is_not(void **state)
 		{{"run.clock", "virtaul"},
 		 "run.clock: 'virtaul' is unknown; expected one of virtual, real"},
 		{{"workload.compress", "zip"},
-		 "workload.compress: 'zip' is unknown; expected one of "
+		 "workload.compress.kind: 'zip' is unknown; expected one of "
 		 "fp16, none, bf16"},
 		{{"network.paths.0.between", "east"}, "between: expected a list"},
 		{{"network.paths.0.between", "[[east], west]"}, "between: expected a word"},

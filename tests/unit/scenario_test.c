@@ -26,7 +26,7 @@ static void test_what_is_absent_has_its_default(void **state)
 	assert_int_equal(sc->workload.mode, LH_MODE_REPLAY);
 	assert_int_equal(sc->workload.epochs, 4);
 	assert_int_equal(sc->workload.micro_batch, -1);
-	assert_string_equal(sc->workload.compress, "fp16");
+	assert_string_equal(sc->workload.compress.kind, "fp16");
 	assert_true(sc->workload.strategy.matchmaking_ns == 5000000000);
 	assert_true(sc->workload.strategy.delayed_update);
 	assert_int_equal(sc->network.mtu_bytes, 1500);
@@ -55,12 +55,13 @@ static void test_defaults_stand_in_the_resolved_document(void **state)
 {
 	struct lh_scenario *sc = fixture_read_ok(small_scenario, NULL, 0);
 	json_t *run = json_object_get(sc->resolved, "run");
+	struct lh_error err = {0};
 
 	(void)state;
 	assert_string_equal(json_string_value(json_object_get(run, "clock")), "virtual");
 	assert_int_equal(json_integer_value(json_object_get(run, "seed")), 1);
 	assert_string_equal(json_string_value(json_object_get(run, "guest_memory")), "8 GiB");
-	lh_scenario_set_seed(sc, 7);
+	assert_int_equal(lh_scenario_set_seed(sc, 7, &err), 0);
 	assert_int_equal(sc->run.seed, 7);
 	assert_int_equal(json_integer_value(json_object_get(run, "seed")), 7);
 	lh_scenario_free(sc);
@@ -333,7 +334,10 @@ static json_t *words_of(json_t *schema, const char *key)
 	if (!field)
 		field = json_object_get(
 			json_object_get(json_object_get(workload, "strategy"), "properties"), key);
-	return json_object_get(field, "enum");
+	return json_object_get(json_object_get(field, "anyOf")
+				       ? json_array_get(json_object_get(field, "anyOf"), 0)
+				       : field,
+			       "enum");
 }
 
 static void test_the_schema_knows_the_trainers_strategies_and_compressors(void **state)

@@ -18,6 +18,10 @@ struct lh_collective_builder {
 	bool has_failed; /* no memory */
 };
 
+/* The place of rank self among the form's members, which are checked. LH_EINPUT. */
+int lh_collective_find_member(const struct lh_collective_form *form, uint32_t self,
+			      uint32_t *ret_member, struct lh_error *err);
+
 /* Checks members and sizes, finds self among them, and begins with n_chunks chunks, whose ends the
  * caller fills in (plan.at; at[0] is 0). LH_EINPUT, LH_ESYS; then nothing is left. */
 int lh_collective_begin(struct lh_collective_builder *builder,

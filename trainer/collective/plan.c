@@ -6,10 +6,29 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/cleanup.h"
 #include "trainer/collective/build.h"
 #include "trainer/strategy/shard.h"
+
+const struct lh_collective_ops *const lh_collectives[] = {
+	&lh_collective_butterfly,
+	&lh_collective_ring,
+	&lh_collective_halving_doubling,
+	&lh_collective_tree,
+	&lh_collective_torus,
+	&lh_collective_hierarchical,
+	NULL,
+};
+
+const struct lh_collective_ops *lh_collective_find(const char *name)
+{
+	for (size_t i = 0; lh_collectives[i]; i++)
+		if (strcmp(lh_collectives[i]->name, name) == 0)
+			return lh_collectives[i];
+	return NULL;
+}
 
 void lh_collective_plan_done(struct lh_collective_plan *plan)
 {
@@ -55,11 +74,18 @@ uint64_t lh_collective_sent_elements(const struct lh_collective_plan *plan)
 	return elements;
 }
 
-static int find_member(const struct lh_collective_form *form, uint32_t self, uint32_t *ret_member,
-		       struct lh_error *err)
+int lh_collective_find_member(const struct lh_collective_form *form, uint32_t self,
+			      uint32_t *ret_member, struct lh_error *err)
 {
 	bool is_found = !form->members && self < form->n;
 
+	if (form->n < 1 || form->n > LH_COLLECTIVE_MEMBERS_MAX)
+		return lh_fail(err, LH_EINPUT, 0, "%" PRIu32 " members; expected 1 to %d", form->n,
+			       LH_COLLECTIVE_MEMBERS_MAX);
+	for (uint32_t i = 0; form->members && i < form->n; i++)
+		if (form->members[i] >= LH_COLLECTIVE_RANKS_MAX)
+			return lh_fail(err, LH_EINPUT, 0, "rank %" PRIu32 "; expected below %d",
+				       form->members[i], LH_COLLECTIVE_RANKS_MAX);
 	if (is_found)
 		*ret_member = self;
 	for (uint32_t i = 0; form->members && i < form->n; i++) {
@@ -83,13 +109,10 @@ int lh_collective_begin(struct lh_collective_builder *builder,
 	int rc;
 
 	*builder = (struct lh_collective_builder){.members = form->members};
-	if (form->n < 1 || form->n > LH_COLLECTIVE_MEMBERS_MAX)
-		return lh_fail(err, LH_EINPUT, 0, "%" PRIu32 " members; expected 1 to %d", form->n,
-			       LH_COLLECTIVE_MEMBERS_MAX);
 	if (n_chunks < 1 || n_chunks > LH_COLLECTIVE_CHUNKS_MAX)
 		return lh_fail(err, LH_EINPUT, 0, "%" PRIu32 " chunks; expected 1 to %d", n_chunks,
 			       LH_COLLECTIVE_CHUNKS_MAX);
-	rc = find_member(form, self, &builder->member, err);
+	rc = lh_collective_find_member(form, self, &builder->member, err);
 	if (rc)
 		return rc;
 	builder->plan = (struct lh_collective_plan){

@@ -28,6 +28,7 @@
 
 enum {
 	LH_COLLECTIVE_MEMBERS_MAX = 1024,
+	LH_COLLECTIVE_RANKS_MAX = 1 << 16,
 	LH_COLLECTIVE_CHUNKS_MAX = 1 << 16,
 	LH_COLLECTIVE_SEGMENTS_MAX = 1024,
 	LH_COLLECTIVE_LEVELS_MAX = 8, /* also of dimensions */
@@ -80,7 +81,7 @@ enum lh_collective_exchange {
 
 /* A level of a hierarchy. */
 struct lh_collective_level {
-	const uint32_t *group_of; /* by member: the number of its group; NULL: all in one */
+	const uint32_t *group_of;	      /* by member: its group, below n; NULL: all in one */
 	enum lh_collective_exchange exchange; /* between what the level joins */
 };
 
@@ -118,6 +119,18 @@ struct lh_collective_ops {
 
 extern const struct lh_collective_ops lh_collective_ring;
 extern const struct lh_collective_ops lh_collective_butterfly;
+extern const struct lh_collective_ops lh_collective_halving_doubling;
+extern const struct lh_collective_ops lh_collective_tree;
+extern const struct lh_collective_ops lh_collective_torus;
+extern const struct lh_collective_ops lh_collective_hierarchical;
+extern const struct lh_collective_ops lh_collective_gather_ring;
+extern const struct lh_collective_ops lh_collective_gather_direct;
+
+/* All all-reduces, NULL at the end. */
+extern const struct lh_collective_ops *const lh_collectives[];
+
+/* The all-reduce of that name, or NULL. */
+const struct lh_collective_ops *lh_collective_find(const char *name);
 
 /* Frees what a plan points to; one of all zeros is fine. */
 void lh_collective_plan_done(struct lh_collective_plan *plan);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "trainer/compress/kernels_internal.h"
+#include "trainer/compress/kernels_matrix_internal.h"
+#include "trainer/compress/kernels_sparse_internal.h"
 
 const struct lh_codec_ops *const lh_codecs[] = {
 	&lh_codec_fp16,	      &lh_codec_none,	&lh_codec_bf16, &lh_codec_uniform8,
@@ -35,4 +37,14 @@ int lh_kernels_wide_fit(void)
 const struct lh_kernels *lh_kernels(void)
 {
 	return lh_kernels_wide_fit() ? &lh_kernels_wide : &lh_kernels_any;
+}
+
+const struct lh_sparse_kernels *lh_sparse_kernels(void)
+{
+	return lh_kernels_wide_fit() ? &lh_sparse_kernels_wide : &lh_sparse_kernels_any;
+}
+
+const struct lh_matrix_kernels *lh_matrix_kernels(void)
+{
+	return lh_kernels_wide_fit() ? &lh_matrix_kernels_wide : &lh_matrix_kernels_any;
 }

@@ -136,34 +136,56 @@ static uint32_t largest_bits(const float *values, size_t n)
 	return most;
 }
 
-/* Decade d of 7 holds codes 2^d to 2^(d+1) - 1, in equal steps from a tenth of its top to its top,
- * which is 10^(d-6); a code stands for the middle of its step. */
+/* mask ? a : b for each bit: a choice that no compiler makes a branch of. */
+static inline uint32_t pick(uint32_t mask, uint32_t a, uint32_t b)
+{
+	return (a & mask) | (b & ~mask);
+}
+
+static inline uint32_t mask_of(int is_so)
+{
+	return ~((uint32_t)is_so - 1);
+}
+
+/* A decade of the map has codes from `first` to twice it, in equal steps from a tenth of its top to
+ * its top; a code stands for the middle of its step. Returns the nearest value's place by
+ * magnitude, 128 for 1. */
+static inline uint32_t place_of(float size)
+{
+	/* half way from the last code of the decade below to the first of each */
+	const float begins[] = {1.9e-6f, 1.45e-5f, 1.225e-4f, 1.1125e-3f, 1.05625e-2f, 0.1028125f};
+	const float steps[] = {2e5f / 0.9f,   4e4f / 0.9f,   8e3f / 0.9f,
+			       1.6e3f / 0.9f, 3.2e2f / 0.9f, 64 / 0.9f};
+	uint32_t per_unit = lh_float_bits(1e6f / 0.9f), first = 1, place;
+	float at;
+
+#pragma GCC unroll 6
+	for (int d = 0; d < LH_BLOCKWISE8_DECADES - 1; d++) {
+		uint32_t mask = mask_of(size >= begins[d]);
+
+		per_unit = pick(mask, lh_float_bits(steps[d]), per_unit);
+		first <<= mask & 1;
+	}
+	/* a tenth of the top is first / 9 steps */
+	at = size * lh_bits_float(per_unit) + (float)(int32_t)first * (8.0f / 9);
+	/* not where it is no number or beyond the map */
+	at = lh_bits_float(lh_float_bits(at) & mask_of(size <= 1));
+	place = (uint32_t)(int32_t)at;
+	place = place > first ? place : first;
+	place = place < 2 * first ? place : 2 * first - 1;
+	place &= mask_of(size >= 2.75e-7f);
+	return pick(mask_of(size >= 0.99648438f), 128, place);
+}
+
 static void blockwise8_encode(const float *values, size_t n, float largest, uint8_t *ret_codes)
 {
-	/* half way between the last code of a decade and the first of the next */
-	const float begins[LH_BLOCKWISE8_DECADES] = {2.75e-7f,	 1.9e-6f,     1.45e-5f,	 1.225e-4f,
-						     1.1125e-3f, 1.05625e-2f, 0.1028125f};
-	const float steps[LH_BLOCKWISE8_DECADES] = {1e6f / 0.9f, 2e5f / 0.9f,	4e4f / 0.9f,
-						    8e3f / 0.9f, 1.6e3f / 0.9f, 3.2e2f / 0.9f,
-						    64 / 0.9f};
-	const float above_all = 0.99648438f; /* half way from the last code to 1 */
-
 	for (size_t i = 0; i < n; i++) {
-		float size = fabsf(values[i]) / largest;
-		float per_step = steps[0], first = 1, at;
-		int code, sign = values[i] < 0 ? 0x80 : 0;
+		uint32_t bits = lh_float_bits(values[i]), sign = bits >> 24 & 0x80;
+		uint32_t place = place_of(lh_bits_float(bits & LH_MAGNITUDE) / largest);
 
-		for (int d = 1; d < LH_BLOCKWISE8_DECADES; d++) {
-			per_step = size >= begins[d] ? steps[d] : per_step;
-			first = size >= begins[d] ? (float)(1 << d) : first;
-		}
-		/* a tenth of the top is first / 9 steps */
-		at = size * per_step + (first - first / 9);
-		at = at > first ? at : first;
-		at = at < 2 * first - 0.5f ? at : 2 * first - 0.5f;
-		code = (int)at | sign;
-		code = size >= begins[0] ? code : 0;
-		ret_codes[i] = (uint8_t)(size >= above_all && !sign ? 0x80 : code);
+		/* -1 has no code of its own, and 0 no sign */
+		place -= place == 128 && sign;
+		ret_codes[i] = (uint8_t)(place | (sign & mask_of(place > 0)));
 	}
 }
 
@@ -188,21 +210,29 @@ static void signs(const float *values, size_t n, uint8_t *ret_bits)
 	}
 }
 
+/* The value where its sign is wanted, otherwise 0. */
+static inline double where(float value, uint32_t wanted)
+{
+	return (double)lh_bits_float(lh_float_bits(value) & wanted);
+}
+
 static void sums_by_sign(const float *values, size_t n, double ret_sums[static 2])
 {
 	double above[LANES] = {0}, below[LANES] = {0};
 	size_t whole = n - n % LANES;
 
 	for (size_t i = 0; i < whole; i += LANES)
-		for (int l = 0; l < LANES; l++) {
-			float x = values[i + (size_t)l];
+		for (size_t l = 0; l < LANES; l++) {
+			uint32_t is_above = mask_of(values[i + l] >= 0);
 
-			above[l] += (double)(x >= 0 ? x : 0);
-			below[l] += (double)(x >= 0 ? 0 : x);
+			above[l] += where(values[i + l], is_above);
+			below[l] += where(values[i + l], ~is_above);
 		}
 	for (size_t i = whole; i < n; i++) {
-		above[i - whole] += (double)(values[i] >= 0 ? values[i] : 0);
-		below[i - whole] += (double)(values[i] >= 0 ? 0 : values[i]);
+		uint32_t is_above = mask_of(values[i] >= 0);
+
+		above[i - whole] += where(values[i], is_above);
+		below[i - whole] += where(values[i], ~is_above);
 	}
 	ret_sums[0] = sum_of_lanes(below);
 	ret_sums[1] = sum_of_lanes(above);

@@ -13,7 +13,6 @@
 enum {
 	LH_BINS = 256,
 	LH_BLOCKWISE8_DECADES = 7,
-	LH_THRESHOLDS = 8, /* that a pass counts against */
 };
 
 /* Little-endian halves at any address. */

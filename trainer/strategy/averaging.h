@@ -19,6 +19,7 @@ struct lh_averaged {
 	uint64_t n;
 	float *values;		  /* on the host */
 	struct lh_device *device; /* that they came from; NULL: replayed */
+	int64_t patience_ns;	  /* with one averaging; 0: without end */
 };
 
 struct lh_averaging_ops {
@@ -45,8 +46,7 @@ struct lh_averaging_ops {
 	void (*close)(void *state);
 };
 
-extern const struct lh_averaging_ops lh_averaging_butterfly;
-extern const struct lh_averaging_ops lh_averaging_ring;
-extern const struct lh_averaging_ops lh_averaging_nccl; /* ring, by the transport nccl */
+extern const struct lh_averaging_ops lh_averaging_dense; /* see dense.h */
+extern const struct lh_averaging_ops lh_averaging_nccl;	 /* ring, by the transport nccl */
 
 #endif

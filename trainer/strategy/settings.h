@@ -16,6 +16,7 @@
 enum {
 	LH_STRATEGY_DIMENSIONS_MAX = 8,
 	LH_STRATEGY_WORD_MAX = 32, /* bytes of a word, with the NUL */
+	LH_COMPRESS_RANK_MAX = 64, /* of powersgd */
 };
 
 /* Who computes how much of the target batch. */
@@ -91,8 +92,8 @@ struct lh_compress_settings {
 	uint32_t rank;		 /* powersgd */
 };
 
-/* Reads the job's `strategy` (name: its path in messages, "strategy") without `kind`. LH_EINPUT
- * with the key, what stands there and what is expected. */
+/* Reads the job's `strategy` but for its `kind`, which is the caller's; name: its path in messages,
+ * "strategy". LH_EINPUT with the key, what stands there and what is expected. */
 int lh_strategy_settings_read(const json_t *object, const char *name,
 			      struct lh_strategy_settings *ret_settings, struct lh_error *err);
 

@@ -10,14 +10,14 @@ static const struct lh_strategy_ops butterfly = {
 	.name = "butterfly",
 	.doc = "all to all: reduce-scatter, then all-gather (Hivemind)",
 	.run = lh_target_batch_run,
-	.averaging = &lh_averaging_butterfly,
+	.averaging = &lh_averaging_dense,
 };
 
 static const struct lh_strategy_ops ring = {
 	.name = "ring",
 	.doc = "all-reduce around a ring, as data-parallel training does it",
 	.run = lh_target_batch_run,
-	.averaging = &lh_averaging_ring,
+	.averaging = &lh_averaging_dense,
 };
 
 static const struct lh_strategy_ops hivemind = {
@@ -44,7 +44,14 @@ const struct lh_strategy_ops lh_strategy_nccl = {
 };
 
 const struct lh_strategy_ops *const lh_strategies[] = {
-	&butterfly, &ring, &hivemind, &moshpit, NULL,
+	&butterfly,
+	&ring,
+	&lh_strategy_local_sgd,
+	&lh_strategy_diloco,
+	&lh_strategy_parameter_server,
+	&hivemind,
+	&moshpit,
+	NULL,
 };
 
 const struct lh_strategy_ops *lh_strategy_find(const char *name)

@@ -15,20 +15,25 @@ struct lh_averaging_ops;
 struct lh_strategy_ops {
 	const char *name;
 	const char *doc; /* one line */
-	bool is_elastic; /* ranks may be lost, come late and come back */
 	/* What the job says that this strategy cannot do. LH_EINPUT. NULL: nothing to check. */
 	int (*check)(const struct lh_job *job, struct lh_error *err);
 	/* All epochs of a rank whose computing is open. LH_ESYS, LH_ERUN; what it opened is closed.
 	 */
 	int (*run)(struct lh_rank *rank, struct lh_error *err);
 	const struct lh_averaging_ops *averaging; /* of gradients, or NULL */
+	bool is_elastic; /* ranks may be lost, come late and come back */
 };
 
 /* All strategies, the default first, NULL at the end. */
 extern const struct lh_strategy_ops *const lh_strategies[];
 
+extern const struct lh_strategy_ops lh_strategy_parameter_server;
+
 /* `ring` with the transport nccl, which is none of them. */
 extern const struct lh_strategy_ops lh_strategy_nccl;
+
+extern const struct lh_strategy_ops lh_strategy_local_sgd;
+extern const struct lh_strategy_ops lh_strategy_diloco;
 
 /* The strategy of that name, or NULL. */
 const struct lh_strategy_ops *lh_strategy_find(const char *name);

@@ -46,7 +46,9 @@ uint32_t lh_comm_n_pieces(const struct lh_message *message, uint32_t n_streams)
 static void count(struct lh_lane *lane, enum lh_traffic_kind kind, int64_t begin_ns, int64_t end_ns,
 		  uint64_t bytes)
 {
-	lh_traffic_add(lane->comm->config.traffic, lane->peer, kind, begin_ns, end_ns, bytes);
+	struct lh_comm *comm = lane->comm;
+
+	lh_traffic_add(comm->config.traffic, lane->peer, kind, begin_ns, end_ns, bytes);
 }
 
 static int send_head(struct lh_stream *s, const uint8_t *head, uint64_t size, bool is_more,

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds of strategies and of compressors, as bits, and groups of them. */
+#ifndef LH_SCENARIOS_STRATEGY_KINDS_H
+#define LH_SCENARIOS_STRATEGY_KINDS_H
+
+#include "scenarios/bind.h"
+
+enum lh_strategy_kinds {
+	LH_KIND_BUTTERFLY = 1 << 0,
+	LH_KIND_RING = 1 << 1,
+	LH_KIND_HALVING_DOUBLING = 1 << 2,
+	LH_KIND_TREE = 1 << 3,
+	LH_KIND_TORUS = 1 << 4,
+	LH_KIND_HIERARCHICAL = 1 << 5,
+	LH_KIND_SPARSE_ALLGATHER = 1 << 6,
+	LH_KIND_HIERARCHICAL_TOPK = 1 << 7,
+	LH_KIND_LOCAL_SGD = 1 << 8,
+	LH_KIND_DILOCO = 1 << 9,
+	LH_KIND_D_PSGD = 1 << 10,
+	LH_KIND_AD_PSGD = 1 << 11,
+	LH_KIND_PARAMETER_SERVER = 1 << 12,
+	LH_KIND_HIVEMIND = 1 << 13,
+	LH_KIND_MOSHPIT = 1 << 14,
+
+	LH_KINDS_DENSE = LH_KIND_BUTTERFLY | LH_KIND_RING | LH_KIND_HALVING_DOUBLING |
+			 LH_KIND_TREE | LH_KIND_TORUS | LH_KIND_HIERARCHICAL,
+	LH_KINDS_SPARSE = LH_KIND_SPARSE_ALLGATHER | LH_KIND_HIERARCHICAL_TOPK,
+	LH_KINDS_AVERAGING = LH_KINDS_DENSE | LH_KINDS_SPARSE,
+	LH_KINDS_LOCAL = LH_KIND_LOCAL_SGD | LH_KIND_DILOCO,
+	LH_KINDS_GOSSIP = LH_KIND_D_PSGD | LH_KIND_AD_PSGD,
+	LH_KINDS_ELASTIC = LH_KIND_HIVEMIND | LH_KIND_MOSHPIT,
+};
+
+enum lh_compressor_kinds {
+	LH_KIND_FP16 = 1 << 0,
+	LH_KIND_NONE = 1 << 1,
+	LH_KIND_BF16 = 1 << 2,
+	LH_KIND_UNIFORM8 = 1 << 3,
+	LH_KIND_BLOCKWISE8 = 1 << 4,
+	LH_KIND_ONEBIT = 1 << 5,
+	LH_KIND_TOPK = 1 << 6,
+	LH_KIND_MSTOPK = 1 << 7,
+	LH_KIND_RANDOM_K = 1 << 8,
+	LH_KIND_DGC = 1 << 9,
+	LH_KIND_POWERSGD = 1 << 10,
+
+	LH_KINDS_CODECS =
+		LH_KIND_FP16 | LH_KIND_NONE | LH_KIND_BF16 | LH_KIND_UNIFORM8 | LH_KIND_BLOCKWISE8,
+	LH_KINDS_SPARSIFIERS = LH_KIND_TOPK | LH_KIND_MSTOPK | LH_KIND_RANDOM_K | LH_KIND_DGC,
+};
+
+extern const struct lh_section lh_strategy_section; /* struct lh_strategy_spec */
+extern const struct lh_section lh_compress_section; /* struct lh_compress_spec */
+
+#endif

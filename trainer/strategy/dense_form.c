@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The forms of collectives by the job's settings. See dense.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/strategy/dense.h"
+
+enum { N_GROUPINGS = 2 }; /* by node and by site */
+
+/* Numbers ranks by the first of them that has the same node, or site. */
+static void group_by(const struct lh_job *job, size_t name_offset, uint32_t *ret_group_of)
+{
+	for (uint32_t i = 0; i < job->n_ranks; i++) {
+		const char *name = (const char *)&job->ranks[i] + name_offset;
+		uint32_t first = 0;
+
+		while (strcmp((const char *)&job->ranks[first] + name_offset, name) != 0)
+			first++;
+		ret_group_of[i] = first;
+	}
+}
+
+static int set_levels(struct lh_dense_form *f, const struct lh_job *job, struct lh_error *err)
+{
+	uint32_t n = job->n_ranks, n_levels = 0;
+
+	f->group_of = calloc((size_t)n * N_GROUPINGS, sizeof(*f->group_of));
+	if (!f->group_of)
+		return lh_fail(err, LH_ESYS, ENOMEM, "group ranks");
+	if (job->settings.has_node_level) {
+		group_by(job, offsetof(struct lh_job_rank, node), f->group_of);
+		f->levels[n_levels++] =
+			(struct lh_collective_level){f->group_of, LH_COLLECTIVE_AROUND};
+	}
+	if (job->settings.has_site_level) {
+		group_by(job, offsetof(struct lh_job_rank, site), f->group_of + n);
+		f->levels[n_levels++] =
+			(struct lh_collective_level){f->group_of + n, LH_COLLECTIVE_AROUND};
+	}
+	/* across sites delays count, and every stream has its window */
+	f->levels[n_levels++] = (struct lh_collective_level){NULL, LH_COLLECTIVE_ALL_TO_ALL};
+	f->form.levels = f->levels;
+	f->form.n_levels = n_levels;
+	return 0;
+}
+
+static uint32_t segments_of(const struct lh_job *job, uint64_t n_values)
+{
+	uint64_t bytes = job->compress->wire_bytes(n_values), size = job->settings.segment_bytes;
+	uint64_t n = size ? (bytes + size - 1) / size : 1;
+
+	if (n > LH_COLLECTIVE_SEGMENTS_MAX)
+		n = LH_COLLECTIVE_SEGMENTS_MAX;
+	return n ? (uint32_t)n : 1;
+}
+
+int lh_dense_form_init(struct lh_dense_form *ret_form, const struct lh_job *job,
+		       const struct lh_collective_ops *ops, uint64_t n_values, struct lh_error *err)
+{
+	const struct lh_strategy_settings *settings = &job->settings;
+
+	*ret_form = (struct lh_dense_form){
+		.form = {.elements = n_values, .n = job->n_ranks, .n_segments = 1},
+	};
+	if (ops == &lh_collective_tree)
+		ret_form->form.n_segments = segments_of(job, n_values);
+	if (ops == &lh_collective_torus) {
+		ret_form->form.dimensions = settings->dimensions;
+		ret_form->form.n_dimensions = settings->n_dimensions;
+	}
+	if (ops == &lh_collective_hierarchical)
+		return set_levels(ret_form, job, err);
+	if (ops == &lh_collective_ring && settings->order == LH_ORDER_SHORTEST)
+		return lh_fail(err, LH_EINPUT, 0,
+			       "strategy.order: shortest, but the job has no paths");
+	if (ops == &lh_collective_butterfly && settings->shards == LH_SHARDS_BANDWIDTH)
+		return lh_fail(err, LH_EINPUT, 0,
+			       "strategy.shards: bandwidth, but the job has no bandwidths");
+	return 0;
+}
+
+void lh_dense_form_done(struct lh_dense_form *form)
+{
+	free(form->group_of);
+	*form = (struct lh_dense_form){0};
+}
