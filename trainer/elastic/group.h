@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Averaging in a group whose members change from round to round: a butterfly of those that are
- * there, each owning an equal shard, by the plan of trainer/collective. Numbers are weighted by
- * samples where they are reduced. What fails is told with the member at which it failed; then
- * nothing of it is left but the lanes, which the caller closes.
+ * there, each owning an equal shard, by the plan and the executor of trainer/collective. What fails
+ * is told with the member at which it failed; then nothing of it is left but the lanes, which the
+ * caller closes.
  *
  * Where numbers are replayed only the slices of trainer/strategy/sample.h are real, and each member
  * checks all of them.
@@ -35,8 +35,7 @@ int lh_group_open(struct lh_rank *rank, struct lh_averaged averaged, struct lh_g
 /*
  * Averages with the members, with all of whom there are lanes. On success averaged.values are the
  * group's mean, the same bits at every member; on failure they are anything. LH_ERUN with sys
- * ETIMEDOUT, ECANCELED (the round is void) or another, and *ret_culprit; LH_ESYS. ret_average's
- * bytes are also told on failure.
+ * ETIMEDOUT, ECANCELED (the round is void) or another, and *ret_culprit; LH_ESYS.
  */
 int lh_group_average(struct lh_group *group, const struct lh_group_round *round,
 		     struct lh_average *ret_average, uint32_t *ret_culprit, struct lh_error *err);
