@@ -206,16 +206,19 @@ static int write_tables(const char *run_dir, const struct lh_results *results, s
 		const char *name;
 		const struct lh_table *table;
 	} files[] = {
-		{"epochs.csv", &results->epochs},
-		{"throughput.csv", &results->throughput},
-		{"traffic.csv", &results->traffic},
-		{"cost.csv", &results->cost.table},
+		{"epochs.csv", &results->epochs},   {"throughput.csv", &results->throughput},
+		{"traffic.csv", &results->traffic}, {"cost.csv", &results->cost.table},
+		{"samples.csv", &results->samples},
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		lh_cleanup_free char *path = lh_path_join(run_dir, files[i].name);
-		int r = path ? lh_table_write_csv(files[i].table, path, err)
-			     : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
+		int r;
+
+		if (!files[i].table->columns)
+			continue;
+		r = path ? lh_table_write_csv(files[i].table, path, err)
+			 : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
 
 		if (r < 0)
 			return r;
@@ -250,6 +253,10 @@ static int compute_training(const struct lh_scenario *sc, const char *run_dir,
 			       run_dir, sc->n_ranks, events->ranks[0].error ? ": " : "",
 			       events->ranks[0].error ? events->ranks[0].error : "");
 	r = lh_conservation_check(sc, events, err);
+	if (r < 0)
+		return r;
+	if (lh_is_elastic(sc))
+		r = lh_samples_compute(sc, events, &results->samples, &results->notes, err);
 	if (r < 0)
 		return r;
 	lh_epochs_compute(sc, events, &results->epochs, &results->summary);
@@ -322,6 +329,7 @@ void lh_results_done(struct lh_results *results)
 	lh_table_done(&results->epochs);
 	lh_table_done(&results->throughput);
 	lh_table_done(&results->traffic);
+	lh_table_done(&results->samples);
 	lh_cost_done(&results->cost);
 	lh_notes_done(&results->invalid);
 	lh_notes_done(&results->notes);

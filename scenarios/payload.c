@@ -78,6 +78,9 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 		collective = lh_section_kind_named(&lh_strategy_section, w->strategy.collective);
 		elements = averaged_elements(sc, kind, epoch);
 	}
+	/* of an epoch in which all have had a part */
+	if (kind == LH_KIND_HIVEMIND)
+		collective = LH_KIND_BUTTERFLY;
 	elements = all_reduce_elements(sc, collective, elements);
 	return elements < 0 ? -1 : elements * element;
 }

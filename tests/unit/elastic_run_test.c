@@ -70,7 +70,7 @@ static void world_init(struct world *w, const char *strategy, uint32_t n, uint32
 		.compress = &lh_codec_fp16,
 		.strategy = lh_strategy_find(strategy),
 		.settings = {.matchmaking_ns = 10 * LH_NS_PER_MS,
-			     .delayed_update = true,
+			     .delayed_update = strcmp(strategy, "hivemind") == 0,
 			     .streams = 2,
 			     .min_group = 2,
 			     .rounds = 2,
@@ -329,7 +329,6 @@ static void test_a_grid_of_six_averages_in_rounds(void **state)
 
 	(void)state;
 	world_init(&w, "moshpit", 6, EPOCHS);
-	w.job.settings.delayed_update = false;
 	start_all(&w);
 	wait_all(&w);
 	check_samples(&w);
@@ -351,7 +350,6 @@ static void lose_and_return(const char *strategy)
 	struct world w;
 
 	world_init(&w, strategy, 4, 30);
-	w.job.settings.delayed_update = strategy[0] == 'h';
 	start_all(&w);
 	wait_for_event(&w, 2, "\"event\":\"epoch\"", 2);
 	assert_int_equal(kill(w.pids[2], SIGKILL), 0);

@@ -251,11 +251,14 @@ static int join(struct lh_coordinator *c, const struct lh_notice *notice, int64_
 	lh_coordinator_tell(c, notice->rank,
 			    &(struct lh_notice){.kind = LH_NOTICE_WELCOME,
 						.epoch = c->epoch,
-						.number = m->session},
+						.number = m->session,
+						.count = m->committed},
 			    now_ns);
 	if (c->phase == LH_PHASE_OVER)
 		lh_coordinator_tell(c, notice->rank,
-				    &(struct lh_notice){.kind = LH_NOTICE_END, .epoch = c->epoch},
+				    &(struct lh_notice){.kind = LH_NOTICE_END,
+							.epoch = c->epoch,
+							.count = m->committed},
 				    now_ns);
 	else
 		note_member(c, LH_RECORD_JOIN, notice->rank, NULL, now_ns);

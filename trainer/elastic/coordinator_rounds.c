@@ -308,13 +308,15 @@ static void end_training(struct lh_coordinator *c, int64_t now_ns)
 			continue;
 		m->state = LH_MEMBER_LEAVING;
 		lh_coordinator_tell(c, rank,
-				    &(struct lh_notice){.kind = LH_NOTICE_END, .epoch = c->epoch},
+				    &(struct lh_notice){.kind = LH_NOTICE_END,
+							.epoch = c->epoch,
+							.count = m->committed},
 				    now_ns);
 	}
 }
 
 /* The members' micro-batches count; also of those that were lost since they gave theirs. */
-static void take_over(struct lh_coordinator *c, uint32_t index, int64_t now_ns)
+static void take_over(struct lh_coordinator *c, uint32_t index, uint64_t samples, int64_t now_ns)
 {
 	const struct lh_notice_member *entry = &c->round.members[index];
 	struct lh_member *m = &c->members[entry->rank];
@@ -330,15 +332,23 @@ static void take_over(struct lh_coordinator *c, uint32_t index, int64_t now_ns)
 			    &(struct lh_notice){.kind = LH_NOTICE_COMMIT,
 						.epoch = c->epoch,
 						.serial = c->serial,
+						.count = samples,
 						.number = m->is_spoiled ? LH_NOTICE_SPOILED : 0},
 			    now_ns);
 }
 
 static void commit(struct lh_coordinator *c, int64_t now_ns)
 {
+	uint64_t samples = 0;
+
 	note_commit(c, now_ns);
+	for (uint32_t i = 0; i < c->round.n_members; i++) {
+		const struct lh_notice_member *entry = &c->round.members[i];
+
+		samples += (entry->to - entry->from) * c->config.micro_batch[entry->rank];
+	}
 	for (uint32_t i = 0; i < c->round.n_members; i++)
-		take_over(c, i, now_ns);
+		take_over(c, i, samples, now_ns);
 	for (uint32_t rank = 0; rank < c->config.n_ranks; rank++) {
 		struct lh_member *m = &c->members[rank];
 

@@ -243,6 +243,15 @@ static int give_states(struct lh_elastic *t, struct lh_error *err)
 	return rc;
 }
 
+/* What counted though this rank did not hear of it, having been out of reach. */
+static void hear_of_commit(struct lh_elastic *t, const struct lh_notice *notice)
+{
+	if (notice->count <= t->from || notice->count > t->done)
+		return;
+	t->from = notice->count;
+	t->kept_batches = 0;
+}
+
 static int load_state(struct lh_elastic *t, const struct lh_notice *order, struct lh_error *err)
 {
 	int64_t begin_ns = lh_clock_now_ns();
@@ -255,8 +264,7 @@ static int load_state(struct lh_elastic *t, const struct lh_notice *order, struc
 	if (order->serial >= t->rank->n || order->serial == t->rank->self)
 		return lh_fail(err, LH_ERUN, 0, "rank %" PRIu32 " cannot give a state",
 			       order->serial);
-	if (order->count > t->from && order->count <= t->done)
-		t->from = order->count; /* it counted, though this rank did not hear of it */
+	hear_of_commit(t, order);
 	t->late.is_pending = t->computes = t->owes = t->stops = false;
 	if ((rc = lh_elastic_give_up(t, "its epoch was over", err)))
 		return rc;
@@ -309,6 +317,7 @@ static int follow(struct lh_elastic *t, struct lh_notice *n, struct lh_error *er
 	case LH_NOTICE_LOAD:
 		return load_state(t, n, err);
 	case LH_NOTICE_END:
+		hear_of_commit(t, n);
 		t->is_over = true;
 		return 0;
 	case LH_NOTICE_REFUSE:
@@ -520,6 +529,10 @@ static int check_grid(const struct lh_job *job, struct lh_error *err)
 
 	for (uint32_t d = 0; d < s->n_dimensions && places < job->n_ranks; d++)
 		places *= s->dimensions[d];
+	if (s->delayed_update)
+		return lh_fail(err, LH_EINPUT, 0,
+			       "strategy.delayed_update: moshpit has none; each member steps by "
+			       "itself, before it averages");
 	if (!s->n_dimensions || places < job->n_ranks)
 		return lh_fail(err, LH_EINPUT, 0,
 			       "strategy.dimensions: a grid of %" PRIu64

@@ -381,6 +381,7 @@ int lh_elastic_commit(struct lh_elastic *t, const struct lh_notice *notice, stru
 	    notice->serial != t->round.begin.serial)
 		return lh_fail(err, LH_ERUN, 0, "a round is committed that this rank is not in");
 	t->round.is_open = false;
+	t->round.samples = t->round.average.group_samples = notice->count;
 	if (notice->number & LH_NOTICE_SPOILED)
 		rc = restore(t, err);
 	if (rc == 0 && !is_closing(t))
