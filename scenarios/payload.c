@@ -26,7 +26,7 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc)
 	int64_t element =
 		bytes_per_element(lh_section_kind_named(&lh_compress_section, w->compress.kind));
 
-	if (!element || !(kind & (LH_KIND_BUTTERFLY | LH_KIND_RING)))
+	if (!element || !(kind & LH_KINDS_DENSE))
 		return -1;
 	return 2 * ((int64_t)sc->n_nodes - 1) * sc->model->parameters * element;
 }

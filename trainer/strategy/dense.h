@@ -18,6 +18,7 @@
 struct lh_dense_form {
 	struct lh_collective_form form;
 	struct lh_collective_level levels[LH_COLLECTIVE_LEVELS_MAX];
+	uint32_t dimensions[LH_COLLECTIVE_LEVELS_MAX];
 	uint32_t *group_of; /* owned: of the levels */
 };
 

@@ -46,6 +46,23 @@ static int set_levels(struct lh_dense_form *f, const struct lh_job *job, struct 
 	return 0;
 }
 
+/* The last dimension holds the nearest ranks, so it comes first; two as square as can be where none
+ * are given. */
+static void set_dimensions(struct lh_dense_form *f, const struct lh_job *job)
+{
+	uint32_t n = job->settings.n_dimensions, near = 1;
+
+	for (uint32_t d = 1; d * d <= job->n_ranks; d++)
+		if (job->n_ranks % d == 0)
+			near = d;
+	f->dimensions[0] = near;
+	f->dimensions[1] = job->n_ranks / near;
+	for (uint32_t i = 0; i < n; i++)
+		f->dimensions[i] = job->settings.dimensions[n - 1 - i];
+	f->form.dimensions = f->dimensions;
+	f->form.n_dimensions = n ? n : 2;
+}
+
 static uint32_t segments_of(const struct lh_job *job, uint64_t n_values)
 {
 	uint64_t bytes = job->compress->wire_bytes(n_values), size = job->settings.segment_bytes;
@@ -66,10 +83,8 @@ int lh_dense_form_init(struct lh_dense_form *ret_form, const struct lh_job *job,
 	};
 	if (ops == &lh_collective_tree)
 		ret_form->form.n_segments = segments_of(job, n_values);
-	if (ops == &lh_collective_torus) {
-		ret_form->form.dimensions = settings->dimensions;
-		ret_form->form.n_dimensions = settings->n_dimensions;
-	}
+	if (ops == &lh_collective_torus)
+		set_dimensions(ret_form, job);
 	if (ops == &lh_collective_hierarchical)
 		return set_levels(ret_form, job, err);
 	if (ops == &lh_collective_ring && settings->order == LH_ORDER_SHORTEST)

@@ -20,6 +20,34 @@ static const struct lh_strategy_ops ring = {
 	.averaging = &lh_averaging_dense,
 };
 
+static const struct lh_strategy_ops halving_doubling = {
+	.name = "halving-doubling",
+	.doc = "all-reduce by recursive halving and doubling: few delays",
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+static const struct lh_strategy_ops tree = {
+	.name = "tree",
+	.doc = "all-reduce up and down two binary trees, in segments",
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+static const struct lh_strategy_ops torus = {
+	.name = "torus",
+	.doc = "all-reduce by rings along the dimensions of a grid",
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+static const struct lh_strategy_ops hierarchical = {
+	.name = "hierarchical",
+	.doc = "all-reduce inside nodes, inside sites, then across",
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
 const struct lh_strategy_ops lh_strategy_nccl = {
 	.name = "ring",
 	.doc = "all-reduce around a ring, by NCCL between GPUs",
@@ -28,9 +56,7 @@ const struct lh_strategy_ops lh_strategy_nccl = {
 };
 
 const struct lh_strategy_ops *const lh_strategies[] = {
-	&butterfly,
-	&ring,
-	NULL,
+	&butterfly, &ring, &halving_doubling, &tree, &torus, &hierarchical, NULL,
 };
 
 const struct lh_strategy_ops *lh_strategy_find(const char *name)
