@@ -90,13 +90,15 @@ static void print_nodes(const struct lh_plan *plan)
 	if (sc->model)
 		printf(" %6s %10s %14s %9s", "micro", "samples/s", "averaging", "host/mb");
 	putchar('\n');
-	for (size_t i = 0; i < plan->n_nodes; i++) {
-		const struct lh_node *node = &sc->nodes[i];
+	for (size_t i = 0; i < plan->n_ranks; i++) {
+		const struct lh_plan_rank *rank = &plan->ranks[i];
+		const struct lh_node *node = &sc->nodes[rank->node];
 		char address[16], up[CELL], averaging[CELL], accumulate[CELL];
 
-		printf("%-5zu %-14s %-13s %-22s %14s", i, node->name,
-		       lh_address_format(plan->nodes[i].address, address, sizeof(address)),
-		       node->machine->name, show(LH_UNIT_RATE, plan->nodes[i].nic_up_bps, up));
+		printf("%-5zu %-14s %-13s %-22s %14s", i, rank->name,
+		       lh_address_format(rank->address, address, sizeof(address)),
+		       node->machine->name,
+		       show(LH_UNIT_RATE, plan->nodes[rank->node].nic_up_bps, up));
 		if (!sc->model) {
 			putchar('\n');
 			continue;

@@ -77,6 +77,13 @@ static void put_throughput(struct lh_results *results)
 	lh_table_put_text(table, p->source);
 }
 
+/* The GPUs of a node that are in use: of one with an inner network one for each rank. */
+static int64_t n_gpus_of(const struct lh_node *node)
+{
+	return node->machine->inner.bandwidth_bps > 0 ? (int64_t)node->n_ranks
+						      : node->machine->gpus;
+}
+
 static void summarize_nodes(const struct lh_scenario *sc, const struct lh_run_events *events,
 			    struct lh_summary *s)
 {
@@ -87,9 +94,12 @@ static void summarize_nodes(const struct lh_scenario *sc, const struct lh_run_ev
 	for (size_t n = 0; n < sc->n_nodes; n++) {
 		const struct lh_machine *machine = sc->nodes[n].machine;
 
-		s->n_gpus += sc->model || machine->gpu ? machine->gpus : 0;
-		s->retransmits += events->ranks[n].retransmits;
-		s->timeouts += events->ranks[n].timeouts;
+		if (sc->model || machine->gpu)
+			s->n_gpus += n_gpus_of(&sc->nodes[n]);
+	}
+	for (size_t r = 0; r < sc->n_ranks; r++) {
+		s->retransmits += events->ranks[r].retransmits;
+		s->timeouts += events->ranks[r].timeouts;
 	}
 	if (!sc->model)
 		s->retransmits = s->timeouts = -1;
@@ -103,9 +113,9 @@ static int64_t *count_node_samples(const struct lh_scenario *sc, const struct lh
 {
 	int64_t *samples = calloc(sc->n_nodes, sizeof(*samples));
 
-	for (size_t n = 0; samples && n < sc->n_nodes; n++)
+	for (size_t r = 0; samples && r < sc->n_ranks; r++)
 		for (size_t i = 0; i < events->n_finished; i++)
-			samples[n] += lh_run_events_epoch(events, n, i)->samples;
+			samples[sc->ranks[r].node] += lh_run_events_epoch(events, r, i)->samples;
 	return samples;
 }
 
@@ -183,7 +193,7 @@ static int compute_training(const struct lh_scenario *sc, const char *run_dir,
 
 	if (events->n_finished == 0)
 		return lh_fail(err, LH_ERUN, 0, "%s: no epoch was finished by all %zu ranks%s%s",
-			       run_dir, sc->n_nodes, events->ranks[0].error ? ": " : "",
+			       run_dir, sc->n_ranks, events->ranks[0].error ? ": " : "",
 			       events->ranks[0].error ? events->ranks[0].error : "");
 	r = lh_conservation_check(sc, events, err);
 	if (r < 0)
@@ -205,7 +215,7 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", run_dir);
 	r = copy_names(sc, results, err);
 	if (r == 0)
-		r = lh_run_events_read(events_dir, sc->n_nodes, &events, err);
+		r = lh_run_events_read(events_dir, sc->n_ranks, &events, err);
 	if (r == 0)
 		r = sc->model
 			    ? compute_training(sc, run_dir, &events, results, &node_samples, err)

@@ -10,6 +10,7 @@
 #include "core/cleanup.h"
 
 #define NS_PER_HOUR INT64_C(3600000000000)
+#define GB INT64_C(1000000000)
 #define USD_MICRO 1e6
 
 static const struct lh_column columns_of_cost[] = {
@@ -180,12 +181,20 @@ static void add_egress_bytes(struct bill *bill, size_t from, size_t to, struct e
 	const struct lh_site *sites = bill->sc->network.sites;
 	const struct lh_site *a = &sites[bill->sc->nodes[from].site];
 	const struct lh_site *b = &sites[bill->sc->nodes[to].site];
-	struct egress *egress = &classes[lh_egress_class_of(a, b)];
+	struct egress *egress =
+		&classes[from == to ? LH_EGRESS_INSIDE_NODE : lh_egress_class_of(a, b)];
 	int64_t bytes = bill->usage->wire_bytes[from * bill->sc->n_nodes + to];
 	struct lh_error unpriced = {0};
 
-	if (from == to || !bytes)
+	if (!bytes)
 		return;
+	if (from == to) {
+		egress->is_used = true;
+		egress->bytes += bytes;
+		egress->price = (struct lh_byte_price){0, GB};
+		egress->source = "inside a node: nothing charged";
+		return;
+	}
 	if (lh_egress_price_find(&bill->sc->pricing.catalog, a, b, &egress->price, &egress->source,
 				 &unpriced) < 0) {
 		bill->cost->scopes[bill->scope].is_complete = false;

@@ -11,18 +11,23 @@ static const int64_t PATIENCE_MAX_NS = INT64_C(3600000000000); /* what a trainer
 
 static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 {
-	const struct lh_node *node = &plan->scenario->nodes[i];
+	const struct lh_plan_rank *rank = &plan->ranks[i];
+	const struct lh_node *node = &plan->scenario->nodes[rank->node];
 	char address[16];
+	json_t *doc = json_pack(
+		"{s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:I, s:I, s:I}", "node", rank->name, "site",
+		plan->scenario->network.sites[node->site].name, "address",
+		lh_address_format(rank->address, address, sizeof(address)), "port", TRAINER_PORT,
+		"micro_batch", (json_int_t)node->micro_batch, "samples_per_s",
+		node->profile->samples_per_s, "variation_ratio", node->profile->variation_ratio,
+		"accumulate_ns", (json_int_t)node->accumulate_ns, "averaging_bps",
+		(json_int_t)node->host->averaging_bps, "apply_ns", (json_int_t)node->apply_ns);
 
-	return json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:I, s:I, s:I}", "node", node->name,
-			 "site", plan->scenario->network.sites[node->site].name, "address",
-			 lh_address_format(plan->nodes[i].address, address, sizeof(address)),
-			 "port", TRAINER_PORT, "micro_batch", (json_int_t)node->micro_batch,
-			 "samples_per_s", node->profile->samples_per_s, "variation_ratio",
-			 node->profile->variation_ratio, "accumulate_ns",
-			 (json_int_t)node->accumulate_ns, "averaging_bps",
-			 (json_int_t)node->host->averaging_bps, "apply_ns",
-			 (json_int_t)node->apply_ns);
+	if (node->n_ranks > 1) {
+		json_object_set_new(doc, "vm", json_string(node->name));
+		json_object_set_new(doc, "local_rank", json_integer((json_int_t)rank->local));
+	}
+	return doc;
 }
 
 int64_t lh_start_timeout_ns(const struct lh_plan *plan)
@@ -43,7 +48,7 @@ json_t *lh_trainer_job(const struct lh_plan *plan)
 	json_t *ranks = json_array();
 	json_t *job;
 
-	for (size_t i = 0; i < plan->n_nodes; i++)
+	for (size_t i = 0; i < plan->n_ranks; i++)
 		json_array_append_new(ranks, rank_to_json(plan, i));
 	job = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:o, s:I, s:o}", "format",
 			"longhaul-trainer-job/1", "seed", (json_int_t)plan->scenario->run.seed,

@@ -47,11 +47,15 @@ void lh_net_cut(struct lh_net *net, size_t i)
 
 int lh_net_clear(struct lh_net *net, size_t i, struct lh_error *err)
 {
+	const struct lh_plan_node *n = &net->plan->nodes[i];
 	struct lh_error ignored;
-	int r = lh_net_enter(net, i, err);
+	int r = 0;
 
-	if (r == 0)
-		r = lh_sockets_end(err);
+	for (size_t rank = n->first_rank; r == 0 && rank < n->first_rank + n->n_ranks; rank++) {
+		r = lh_net_enter_rank(net, rank, err);
+		if (r == 0)
+			r = lh_sockets_end(err);
+	}
 	lh_net_leave(net, &ignored);
 	return r < 0 ? lh_error_prefix(err, "node %s", net->plan->nodes[i].name) : 0;
 }
@@ -75,7 +79,7 @@ static int renew_nic(struct lh_net *net, size_t i, struct lh_error *err)
 int lh_net_restore(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	struct lh_error ignored;
-	int r = lh_net_enter(net, i, err);
+	int r = lh_net_enter_card(net, i, err);
 
 	if (r == 0)
 		r = renew_nic(net, i, err);

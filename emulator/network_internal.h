@@ -45,7 +45,9 @@ struct lh_net {
 	int home_ns_fd;
 	struct lh_router *routers;
 	size_t n_routers;
-	int *node_ns_fds;
+	int *node_ns_fds;	  /* where the card of node i is */
+	int *rank_ns_fds;	  /* of ranks that share a node; the others live in their node's */
+	struct lh_nl **node_nls;  /* into nodes with several ranks; else NULL */
 	struct lh_netdev *ports;  /* to node i */
 	struct lh_netdev *lines;  /* where what goes to node i from outside its access is delayed */
 	struct lh_netdev *stages; /* and where it waits at bottlenecks before */
@@ -56,6 +58,41 @@ struct lh_net {
 	char *cgroup; /* folder; see cgroup.h */
 	json_t *pinned;
 };
+
+/* Both ends of a link, for locally administered addresses. */
+enum lh_side {
+	LH_SIDE_NODE,
+	LH_SIDE_PORT,
+	LH_SIDE_LINE,
+	LH_SIDE_GATE,
+	LH_SIDE_STAGE,
+	LH_SIDE_STAGED,
+	LH_SIDE_UP = 8, /* and the three after it */
+	LH_SIDE_RANK = 12,
+	LH_SIDE_HUB,
+	LH_SIDE_INNER,
+	LH_SIDE_INNER_PORT,
+};
+
+void lh_net_mac_of(size_t i, enum lh_side side, uint8_t ret[6]);
+
+enum { LH_TABLE_INWARDS = 100 }; /* in an access or node: for what comes from outside */
+
+/* Gives the link of a rank (in the current namespace, as nl) its address, and the way to all
+ * others. */
+int lh_net_set_up_address(struct lh_net *net, struct lh_nl *nl, size_t rank, int link,
+			  struct lh_error *err);
+
+/* The ranks behind the router that node i is, and the network between them: building it, shaping
+ * it, comparing it with the plan. On return the calling thread is in some namespace. */
+int lh_net_add_ranks(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_wait_ranks(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_shape_ranks(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_read_back_ranks(struct lh_net *net, size_t i, struct lh_error *err);
+
+/* Adds what the inner network of node i has passed on. */
+int lh_net_count_inner(struct lh_net *net, size_t i, struct lh_net_counter *ret,
+		       struct lh_error *err);
 
 /* Builds routers, links and routes. On return the calling thread is in some namespace. */
 int lh_net_build(struct lh_net *net, struct lh_error *err);

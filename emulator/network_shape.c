@@ -154,7 +154,7 @@ int lh_net_shape_nic(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_e
 static int shape_node(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	struct lh_nl *nl = NULL;
-	int r = lh_net_enter(net, i, err);
+	int r = lh_net_enter_card(net, i, err);
 
 	if (r == 0)
 		r = lh_nl_open(&nl, err);
@@ -182,6 +182,9 @@ int lh_net_add_queues(struct lh_net *net, struct lh_error *err)
 
 	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++)
 		r = shape_node(net, i, err);
+	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++)
+		if (net->plan->nodes[i].n_ranks > 1)
+			r = lh_net_shape_ranks(net, i, err);
 	for (size_t i = 0; i < net->plan->n_accesses && r == 0; i++)
 		r = shape_access(net, i, err);
 	for (size_t i = 0; i < net->plan->n_nodes && r == 0 && net->plan->n_nodes > 1; i++)

@@ -10,21 +10,47 @@
 
 enum { PLAN_JSON_FLAGS = JSON_INDENT(2) | JSON_REAL_PRECISION(15) };
 
+/* The ranks of a node with several, and the network between them. */
+static void add_ranks(json_t *doc, const struct lh_plan *plan, const struct lh_plan_node *n)
+{
+	json_t *ranks = json_array();
+	char address[16];
+
+	for (size_t i = n->first_rank; i < n->first_rank + n->n_ranks; i++)
+		json_array_append_new(
+			ranks, json_pack("{s:s, s:s}", "node", plan->ranks[i].name, "address",
+					 lh_address_format(plan->ranks[i].address, address,
+							   sizeof(address))));
+	json_object_set_new(doc, "ranks", ranks);
+	json_object_set_new(doc, "inner",
+			    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "mtu_bytes",
+				      (json_int_t)LH_INNER_MTU_BYTES, "bandwidth_bps",
+				      (json_int_t)n->inner.bandwidth_bps, "delay_ns",
+				      (json_int_t)n->inner.delay_ns, "burst_bytes",
+				      (json_int_t)n->inner.burst_bytes, "limit_bytes",
+				      (json_int_t)n->inner.limit_bytes, "limit_pkts",
+				      (json_int_t)n->inner.limit_pkts));
+}
+
 static json_t *node_to_json(const struct lh_plan *plan, size_t i)
 {
 	const struct lh_plan_node *n = &plan->nodes[i];
 	char address[16];
+	json_t *doc;
 
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
-			 "site", plan->scenario->network.sites[n->site].name, "address",
-			 lh_address_format(n->address, address, sizeof(address)), "nic_up_bps",
-			 (json_int_t)n->nic_up_bps, "nic_down_bps", (json_int_t)n->nic_down_bps,
-			 "nic_burst_bytes", (json_int_t)n->nic_burst_bytes, "nic_limit_bytes",
-			 (json_int_t)n->nic_limit_bytes, "burst_segments",
-			 (json_int_t)n->burst_segments, "congestion_control",
-			 n->tcp->congestion_control, "rmem_max_bytes",
-			 (json_int_t)n->tcp->rmem_max_bytes, "wmem_max_bytes",
-			 (json_int_t)n->tcp->wmem_max_bytes);
+	doc = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
+			"site", plan->scenario->network.sites[n->site].name, "address",
+			lh_address_format(n->address, address, sizeof(address)), "nic_up_bps",
+			(json_int_t)n->nic_up_bps, "nic_down_bps", (json_int_t)n->nic_down_bps,
+			"nic_burst_bytes", (json_int_t)n->nic_burst_bytes, "nic_limit_bytes",
+			(json_int_t)n->nic_limit_bytes, "burst_segments",
+			(json_int_t)n->burst_segments, "congestion_control",
+			n->tcp->congestion_control, "rmem_max_bytes",
+			(json_int_t)n->tcp->rmem_max_bytes, "wmem_max_bytes",
+			(json_int_t)n->tcp->wmem_max_bytes);
+	if (n->n_ranks > 1)
+		add_ranks(doc, plan, n);
+	return doc;
 }
 
 static void add_chance(json_t *path, const char *key, uint32_t chance)

@@ -172,7 +172,7 @@ static _Noreturn void be_child(const struct lh_net *net, const struct lh_program
 	be_first(net, spec, result, ends->go[0]);
 }
 
-int lh_program_start(const struct lh_net *net, size_t node, const struct lh_program_spec *spec,
+int lh_program_start(const struct lh_net *net, size_t rank, const struct lh_program_spec *spec,
 		     struct lh_program *ret, struct lh_error *err)
 {
 	struct ends ends = {{-1, -1}, {-1, -1}, {-1, -1}};
@@ -184,7 +184,7 @@ int lh_program_start(const struct lh_net *net, size_t node, const struct lh_prog
 				     : open_ends(&ends, err);
 
 	if (r == 0)
-		r = lh_net_enter(net, node, err);
+		r = lh_net_enter_rank(net, rank, err);
 	if (r == 0) {
 		*result = CANNOT_RUN << 8; /* where it is not reached */
 		pid = fork_host();

@@ -47,6 +47,22 @@ void lh_strategy_check_among(struct lh_scenario *scenario, const struct lh_secti
 void lh_say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
 			 const char *key_path, struct lh_diag *diag);
 
+/* How many ranks a node of a machine type has. */
+int64_t lh_ranks_of(const struct lh_scenario *scenario, const struct lh_machine *machine);
+
+/* The ranks of all nodes as written; those of unknown machines have one. */
+int64_t lh_count_ranks(const struct lh_scenario *scenario);
+
+/* The machine of that name, or NULL. */
+const struct lh_machine *lh_machine_find(const struct lh_scenario *scenario, const char *name);
+
+/* Whether the machine of a kind of nodes (index: of nodes) can have them; complains where not. */
+bool lh_check_ranks(const struct lh_scenario *scenario, size_t index,
+		    const struct lh_machine *machine, struct lh_diag *diag);
+
+/* Makes the ranks of all nodes, total of them; -1 where memory is out. */
+int lh_add_ranks(struct lh_scenario *scenario, size_t total);
+
 /* Index of the site called name, or -1. */
 int lh_site_find(const struct lh_network *network, const char *name);
 

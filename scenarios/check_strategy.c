@@ -309,9 +309,7 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		.diag = diag,
 	};
 
-	for (size_t i = 0; i < sc->n_node_specs; i++)
-		if (sc->node_specs[i].count > 0 && sc->node_specs[i].count < INT32_MAX)
-			s.n_ranks += sc->node_specs[i].count;
+	s.n_ranks = lh_count_ranks(sc);
 	if (s.kind & LH_KINDS_AVERAGING)
 		check_averaging(&s);
 	if (s.kind & (LH_KIND_TORUS | LH_KIND_MOSHPIT))

@@ -28,5 +28,5 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc)
 
 	if (!element || !(kind & LH_KINDS_DENSE))
 		return -1;
-	return 2 * ((int64_t)sc->n_nodes - 1) * sc->model->parameters * element;
+	return 2 * ((int64_t)sc->n_ranks - 1) * sc->model->parameters * element;
 }

@@ -261,6 +261,13 @@ struct lh_nic {
 	char *source;
 };
 
+/* The network between the GPUs of one machine; absent where bandwidth_bps is not above 0. */
+struct lh_inner {
+	int64_t bandwidth_bps; /* of one GPU, in each direction */
+	int64_t delay_ns;      /* one way, between any two */
+	char *source;
+};
+
 struct lh_tcp {
 	char *congestion_control;
 	int64_t rmem_max_bytes;
@@ -285,6 +292,7 @@ struct lh_machine {
 	char *gpu;
 	int64_t gpus;
 	struct lh_nic nic;
+	struct lh_inner inner;
 	struct lh_tcp tcp;
 	struct lh_host_cost *host;
 	size_t n_host;
@@ -468,8 +476,10 @@ struct lh_workload {
 	struct lh_compress_spec compress;
 	char *transport;
 	int64_t epochs;
-	char **command; /* a program in the trainers' stead; then nothing above is set, and
-			 * without one nothing below */
+	int64_t ranks_per_node; /* -1: one for each GPU of a machine with an inner network, else
+				 * one; with a command, too */
+	char **command;		/* a program in the trainers' stead; then nothing above is set, and
+				 * without one nothing below */
 	size_t n_command;
 	char *folder; /* that it starts in, absolute; NULL: the current one */
 	struct lh_progress_spec progress;
@@ -533,6 +543,15 @@ struct lh_node {
 	int64_t accumulate_ns; /* of the host, per micro-batch; 0 where the workload says the speed
 				*/
 	int64_t apply_ns;      /* the same for the optimizer's step */
+	size_t first_rank;
+	size_t n_ranks; /* that run in it: more than 1 only with an inner network */
+};
+
+/* A trainer or program: of a whole node, or of one GPU of a node with an inner network. */
+struct lh_node_rank {
+	char *name; /* the node's or, of one of several, "gc-us/0.3" */
+	size_t node;
+	size_t local; /* its number in the node, from 0 on */
 };
 
 struct lh_scenario {
@@ -557,8 +576,10 @@ struct lh_scenario {
 	size_t n_profiles;
 
 	/* resolved */
-	struct lh_node *nodes; /* rank = index; the nodes of one site stand together */
+	struct lh_node *nodes; /* those of one site stand together */
 	size_t n_nodes;
+	struct lh_node_rank *ranks; /* by rank: in the order of their nodes */
+	size_t n_ranks;
 	const struct lh_model *model; /* NULL with a command */
 	struct lh_absence *absences;  /* in order of from_ns and node; those of a node are apart */
 	size_t n_absences;
@@ -571,6 +592,11 @@ struct lh_scenario {
 /* Payload that all ranks of trainers send in an epoch by the strategy's formula; -1: there is none.
  */
 int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario);
+/* The node of a rank. */
+static inline const struct lh_node *lh_node_of(const struct lh_scenario *scenario, size_t rank)
+{
+	return &scenario->nodes[scenario->ranks[rank].node];
+}
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);
@@ -591,6 +617,7 @@ enum lh_egress_class {
 	LH_EGRESS_INTER_CONTINENT,
 	LH_EGRESS_OCEANIA,
 	LH_EGRESS_ON_PREMISE,
+	LH_EGRESS_INSIDE_NODE, /* between its ranks; no pair of sites has it */
 	LH_N_EGRESS_CLASSES,
 };
 

@@ -76,6 +76,10 @@ static const struct lh_field workload_fields[] = {
 		"GPUs (strategy ring, compress none, train: {device: cuda})"},
 	{.key = "epochs", .type = LH_FIELD_INTEGER, AT(struct lh_workload, epochs),
 	 .fallback = "4", .min = 1, .max = 1000000, .doc = "rounds of target_batch samples"},
+	{.key = "ranks_per_node", .type = LH_FIELD_INTEGER,
+	 AT(struct lh_workload, ranks_per_node), .min = 1, .max = 512,
+	 .doc = "trainers in a node, each with one of its GPUs; as many GPUs as a machine with an inner network has, "
+		"else 1, if absent"},
 	END,
 };
 
@@ -126,6 +130,10 @@ static const struct lh_field command_fields[] = {
 	 .min = 1, .doc = "the programs are ended then, by the run's clock: no failure"},
 	{.key = "time_limit", .type = LH_FIELD_DURATION, AT(struct lh_workload, time_limit_ns),
 	 .min = 1, .doc = "the run fails then, by the run's clock"},
+	{.key = "ranks_per_node", .type = LH_FIELD_INTEGER,
+	 AT(struct lh_workload, ranks_per_node), .min = 1, .max = 512,
+	 .doc = "programs in a node, each with one of its GPUs; as many GPUs as a machine with an inner network has, "
+		"else 1, if absent"},
 	END,
 };
 

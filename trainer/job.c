@@ -154,10 +154,29 @@ static int parse_address(struct section *s, struct lh_job_rank *rank)
 	return bad(s, "address", "expected an IPv4 or IPv6 address in numbers");
 }
 
+/* Which machine a rank shares with others: without both keys it has one of its own. */
+static int parse_place(struct section *s, struct lh_job_rank *rank)
+{
+	int64_t local_rank = 0;
+	int rc;
+
+	memcpy(rank->vm, rank->node, sizeof(rank->vm));
+	rank->local_rank = 0;
+	if (!json_object_get(s->object, "vm") && !json_object_get(s->object, "local_rank"))
+		return 0;
+	if ((rc = get_name(s, "vm", rank->vm)) ||
+	    (rc = get_integer(s, "local_rank", 0, LH_JOB_RANKS_MAX - 1, &local_rank)))
+		return rc;
+	rank->local_rank = (uint32_t)local_rank;
+	return 0;
+}
+
 static int parse_rank(struct section *s, struct lh_job_rank *rank)
 {
 	static const char *const known[] = {"node",
 					    "site",
+					    "vm",
+					    "local_rank",
 					    "address",
 					    "port",
 					    "micro_batch",
@@ -172,7 +191,7 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 
 	/* Three sigma below the mean a micro-batch must still take some time. */
 	if ((rc = get_name(s, "node", rank->node)) || (rc = get_name(s, "site", rank->site)) ||
-	    (rc = parse_address(s, rank)) ||
+	    (rc = parse_place(s, rank)) || (rc = parse_address(s, rank)) ||
 	    (rc = get_integer(s, "micro_batch", 1, 1000000, &micro_batch)) ||
 	    (rc = get_number(s, "samples_per_s", 1e-3, 1e8, &rank->samples_per_s)) ||
 	    (rc = get_number(s, "variation_ratio", 0, 0.33, &rank->variation_ratio)) ||
@@ -183,6 +202,22 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 	rank->micro_batch = (uint32_t)micro_batch;
 	rank->averaging_bps = (uint64_t)averaging_bps;
 	return check_all_read(s, known);
+}
+
+static int check_places_differ(struct section *s, const struct lh_job *job)
+{
+	for (uint32_t i = 0; i < job->n_ranks; i++)
+		for (uint32_t j = 0; j < i; j++) {
+			const struct lh_job_rank *a = &job->ranks[j], *b = &job->ranks[i];
+
+			if (a->local_rank == b->local_rank && strcmp(a->vm, b->vm) == 0 &&
+			    (strcmp(a->node, a->vm) != 0 || strcmp(b->node, b->vm) != 0))
+				return lh_fail(s->err, LH_EINPUT, 0,
+					       "%s: ranks[%u] and ranks[%u]: both local_rank %u "
+					       "of %s",
+					       s->file, j, i, b->local_rank, b->vm);
+		}
+	return 0;
 }
 
 static int check_addresses_differ(struct section *s, const struct lh_job *job)
@@ -223,7 +258,8 @@ static int parse_ranks(struct section *s, struct lh_job *job)
 		if ((rc = parse_rank(&rank, &job->ranks[i])))
 			return rc;
 	}
-	return check_addresses_differ(s, job);
+	rc = check_places_differ(s, job);
+	return rc ? rc : check_addresses_differ(s, job);
 }
 
 static int parse_strategy(struct section *s, struct lh_job *job)

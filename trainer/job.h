@@ -26,6 +26,9 @@ enum {
 struct lh_job_rank {
 	char node[LH_JOB_NAME_MAX];
 	char site[LH_JOB_NAME_MAX];
+	char vm[LH_JOB_NAME_MAX]; /* the machine that it shares with others of the same; its own
+				   * node's name where the job names none */
+	uint32_t local_rank;	  /* its number there, from 0 on; no other has the same */
 	char address[LH_JOB_NAME_MAX]; /* IPv4 or IPv6, numeric */
 	uint16_t port;
 	struct sockaddr_storage socket_address; /* address and port */

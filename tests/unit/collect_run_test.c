@@ -23,6 +23,7 @@ struct setting {
 	struct lh_scenario sc;
 	struct lh_site sites[2];
 	struct lh_node nodes[2];
+	struct lh_node_rank ranks[2];
 	struct lh_machine machine;
 	struct lh_profile_entry profile;
 	struct lh_model model;
@@ -118,8 +119,16 @@ static void make_scenario(struct setting *s)
 	s->sites[1] = (struct lh_site){.name = eu, .provider = google, .continent = LH_EUROPE};
 	s->machine = (struct lh_machine){.name = machine_name, .gpus = 1};
 	s->profile.samples_per_s = 10;
-	s->nodes[0] = (struct lh_node){us0, 0, &s->machine, &s->profile, NULL, 30, 0, 0};
-	s->nodes[1] = (struct lh_node){eu0, 1, &s->machine, &s->profile, NULL, 20, 0, 0};
+	for (size_t i = 0; i < 2; i++)
+		s->nodes[i] = (struct lh_node){.name = i ? eu0 : us0,
+					       .site = i,
+					       .machine = &s->machine,
+					       .profile = &s->profile,
+					       .micro_batch = i ? 20 : 30,
+					       .first_rank = i,
+					       .n_ranks = 1};
+	s->ranks[0] = (struct lh_node_rank){us0, 0, 0};
+	s->ranks[1] = (struct lh_node_rank){eu0, 1, 0};
 	s->model = (struct lh_model){
 		.name = model_name, .parameters = 1000, .bytes_per_sample = 125000};
 	s->vm = (struct lh_vm_price){machine_name, NULL, 180000, 572000, source};
@@ -131,6 +140,8 @@ static void make_scenario(struct setting *s)
 	s->sc.network.n_sites = 2;
 	s->sc.nodes = s->nodes;
 	s->sc.n_nodes = 2;
+	s->sc.ranks = s->ranks;
+	s->sc.n_ranks = 2;
 	s->sc.model = &s->model;
 	s->sc.data.store = store_name;
 	s->sc.workload.target_batch = 100;

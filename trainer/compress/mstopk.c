@@ -15,10 +15,10 @@
 
 enum {
 	RUN = 16, /* neighbours that are sampled together: a line of the cache */
-	RUNS_MAX = 4096,
-	VALUES_PER_RUN = 512, /* of which one run is sampled */
-	SAMPLED_FROM = 8192,  /* values */
-	NEAR = 1 << 13,	      /* keys whose magnitudes are within 0.1 % */
+	RUNS_MAX = 2048,
+	VALUES_PER_RUN = 1024, /* of which one run is sampled */
+	SAMPLED_FROM = 8192,   /* values */
+	NEAR = 1 << 13,	       /* keys whose magnitudes are within 0.1 % */
 };
 
 struct bracket {
