@@ -39,6 +39,7 @@ struct lh_job_rank {
 	int64_t accumulate_ns;	/* per micro-batch, beside the profile's time */
 	uint64_t averaging_bps; /* the host's rate of serialising and reducing; 0: not charged */
 	int64_t apply_ns;	/* the optimizer's step */
+	uint64_t bandwidth_bps; /* to all others together; 0: not known */
 };
 
 struct lh_job {
@@ -57,6 +58,7 @@ struct lh_job {
 	int64_t start_timeout_ns;
 	uint32_t n_ranks;
 	struct lh_job_rank *ranks; /* owned */
+	uint32_t *ring_order;	   /* n_ranks; owned; NULL: none is known */
 	json_t *train; /* what and how to learn, for trainer/compute/train.h; owned; NULL in mode
 			  replay */
 };
