@@ -53,6 +53,20 @@ static uint32_t rank_of(const struct lh_job *job, const json_t *path, const char
 	return 0;
 }
 
+/* What a node's receive buffer holds beside its overhead, in segments. */
+static int64_t receive_window(const json_t *network, const char *name)
+{
+	const json_t *node;
+	size_t i;
+
+	json_array_foreach (json_object_get(network, "nodes"), i, node)
+		if (strcmp(json_string_value(json_object_get(node, "node")), name) == 0)
+			return integer(node, "rmem_max_bytes") / 2 /
+			       integer(network, "segment_bytes");
+	fail("a path to no node");
+	return 0;
+}
+
 /* The links between the plans' members. */
 static struct lh_collective_link *read_links(const struct lh_job *job, const json_t *network,
 					     const struct lh_collective_plan *plans)
@@ -73,7 +87,8 @@ static struct lh_collective_link *read_links(const struct lh_job *job, const jso
 		int64_t window = integer(path, "clamp_segments");
 
 		if (!window)
-			fail("a path without stream_window");
+			window = receive_window(network,
+						json_string_value(json_object_get(path, "to")));
 		links[(size_t)from * n + to] = (struct lh_collective_link){
 			.delay_ns = integer(path, "delay_ns"),
 			.bandwidth_bps = (uint64_t)integer(path, "bandwidth_bps"),
@@ -84,11 +99,10 @@ static struct lh_collective_link *read_links(const struct lh_job *job, const jso
 	return links;
 }
 
-/* When the averagings of all epochs ended, from the begin of the first. */
-static void read_ends(const char *folder, const struct lh_job *job, int64_t *ret_end_ns)
+/* When each rank began its first averaging, and when the last one ended that of each epoch. */
+static void read_times(const char *folder, const struct lh_job *job, int64_t *ret_begin_ns,
+		       int64_t *ret_end_ns)
 {
-	int64_t begin_ns = INT64_MAX;
-
 	for (uint32_t rank = 0; rank < job->n_ranks; rank++) {
 		char path[PATH_MAX_BYTES], line[1 << 16];
 		FILE *file;
@@ -103,8 +117,8 @@ static void read_ends(const char *folder, const struct lh_job *job, int64_t *ret
 			if (name && strcmp(name, "average") == 0 && epoch < job->epochs) {
 				if (integer(event, "end_ns") > ret_end_ns[epoch])
 					ret_end_ns[epoch] = integer(event, "end_ns");
-				if (epoch == 0 && integer(event, "begin_ns") < begin_ns)
-					begin_ns = integer(event, "begin_ns");
+				if (epoch == 0)
+					ret_begin_ns[rank] = integer(event, "begin_ns");
 			}
 			json_decref(event);
 		}
@@ -112,8 +126,20 @@ static void read_ends(const char *folder, const struct lh_job *job, int64_t *ret
 			fail("no events");
 		fclose(file);
 	}
-	for (uint32_t epoch = 0; epoch < job->epochs; epoch++)
-		ret_end_ns[epoch] -= begin_ns;
+}
+
+/* By member, from the first on, which is returned. */
+static int64_t order_begins(const struct lh_job *job, const struct lh_collective_plan *plans,
+			    const int64_t *begin_ns, int64_t *ret_by_member)
+{
+	int64_t first_ns = INT64_MAX;
+
+	for (uint32_t i = 0; i < job->n_ranks; i++)
+		if (begin_ns[i] < first_ns)
+			first_ns = begin_ns[i];
+	for (uint32_t i = 0; i < job->n_ranks; i++)
+		ret_by_member[i] = begin_ns[plans[i].self] - first_ns;
+	return first_ns;
 }
 
 int main(int argc, char **argv)
@@ -125,7 +151,7 @@ int main(int argc, char **argv)
 	struct lh_collective_link *links;
 	struct lh_dense_form form;
 	const struct lh_collective_ops *ops;
-	int64_t *foreseen_ns, *end_ns;
+	int64_t *foreseen_ns, *end_ns, *begin_ns, *by_member, first_ns;
 	struct lh_job job;
 	json_t *json;
 
@@ -152,17 +178,22 @@ int main(int argc, char **argv)
 	};
 	foreseen_ns = calloc(job.epochs, sizeof(*foreseen_ns));
 	end_ns = calloc(job.epochs, sizeof(*end_ns));
-	if (!foreseen_ns || !end_ns)
+	begin_ns = calloc(job.n_ranks, sizeof(*begin_ns));
+	by_member = calloc(job.n_ranks, sizeof(*by_member));
+	if (!foreseen_ns || !end_ns || !begin_ns || !by_member)
 		fail(strerror(ENOMEM));
-	if (lh_collective_foresee(plans, job.n_ranks, job.compress, &network, atoll(argv[2]),
-				  job.epochs, foreseen_ns, &err))
+	read_times(argv[1], &job, begin_ns, end_ns);
+	first_ns = order_begins(&job, plans, begin_ns, by_member);
+	if (lh_collective_foresee(plans, job.n_ranks, job.compress, &network, by_member,
+				  atoll(argv[2]), job.epochs, foreseen_ns, &err))
 		fail(err.message);
-	read_ends(argv[1], &job, end_ns);
 	for (uint32_t i = 0; i < job.epochs; i++)
 		printf("%u %.6f %.6f\n", i, (double)foreseen_ns[i] / NS_PER_S,
-		       (double)end_ns[i] / NS_PER_S);
+		       (double)(end_ns[i] - first_ns) / NS_PER_S);
 	free(foreseen_ns);
 	free(end_ns);
+	free(begin_ns);
+	free(by_member);
 	free(links);
 	json_decref(json);
 	lh_collective_plans_free(plans, job.n_ranks);

@@ -194,8 +194,9 @@ static void close_all(struct foreseen *f)
 
 int lh_collective_foresee(const struct lh_collective_plan *plans, uint32_t n,
 			  const struct lh_codec_ops *codec,
-			  const struct lh_collective_network *network, int64_t gap_ns,
-			  uint32_t n_rounds, int64_t *ret_end_ns, struct lh_error *err)
+			  const struct lh_collective_network *network, const int64_t *begin_ns,
+			  int64_t gap_ns, uint32_t n_rounds, int64_t *ret_end_ns,
+			  struct lh_error *err)
 {
 	struct foreseen f = {
 		.interpreter = {.n = n, .err = err},
@@ -209,6 +210,8 @@ int lh_collective_foresee(const struct lh_collective_plan *plans, uint32_t n,
 		return rc;
 	lh_collective_program_free(program);
 	rc = open_all(&f, plans, err);
+	for (uint32_t i = 0; rc == 0 && begin_ns && i < n; i++)
+		f.members[i].end_ns = (double)begin_ns[i];
 	for (uint32_t round = 0; rc == 0 && round < n_rounds; round++)
 		run_round(&f, round ? (double)gap_ns : 0, &ret_end_ns[round]);
 	close_all(&f);

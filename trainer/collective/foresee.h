@@ -37,13 +37,15 @@ struct lh_collective_network {
 };
 
 /*
- * Runs n_rounds one after the other, the first over fresh connections; each member begins a round
- * gap_ns after it has ended the one before. ret_end_ns: by round, when its last member has ended,
- * from the begin of the first. Plans as of lh_collective_program_build. LH_EINPUT, LH_ESYS.
+ * Runs n_rounds one after the other, the first over fresh connections and at begin_ns of each
+ * member (NULL: all at 0); each member begins a round gap_ns after it has ended the one before.
+ * ret_end_ns: by round, when its last member has ended. Plans as of lh_collective_program_build.
+ * LH_EINPUT, LH_ESYS.
  */
 int lh_collective_foresee(const struct lh_collective_plan *plans, uint32_t n,
 			  const struct lh_codec_ops *codec,
-			  const struct lh_collective_network *network, int64_t gap_ns,
-			  uint32_t n_rounds, int64_t *ret_end_ns, struct lh_error *err);
+			  const struct lh_collective_network *network, const int64_t *begin_ns,
+			  int64_t gap_ns, uint32_t n_rounds, int64_t *ret_end_ns,
+			  struct lh_error *err);
 
 #endif

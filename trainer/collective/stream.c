@@ -59,7 +59,6 @@ static bool hystart_ends(struct lh_stream_model *m, double now_ns, double rtt_ns
 		m->train_end_ns = now_ns;
 		m->round_least_ns = INFINITY;
 		m->n_round_samples = 0;
-		m->most_flying = m->n_sent - m->n_acked;
 	}
 	if (m->window < HYSTART_LOW_WINDOW)
 		return false;
@@ -95,10 +94,12 @@ static double take_ack(struct lh_stream_model *m)
 {
 	const struct lh_stream_segment *segment = &m->flying[m->n_acked % m->room];
 	double now_ns = segment->acked_ns;
-	bool is_limited = m->window < 2 * (double)m->most_flying;
+	bool is_slow_start = m->window < m->slow_start_end;
+	bool is_limited =
+		m->is_limited || (is_slow_start && m->window < 2 * (double)m->most_flying);
 
 	m->n_acked++;
-	if (m->window < m->slow_start_end) {
+	if (is_slow_start) {
 		if (hystart_ends(m, now_ns, now_ns - segment->sent_ns))
 			m->slow_start_end = m->window;
 		else if (is_limited)
@@ -127,6 +128,19 @@ static void restart_after_idle(struct lh_stream_model *m, double now_ns)
 	m->growth_begin_ns = -1;
 }
 
+/* Whether the window is used, which it must be to grow; seen when something is sent. */
+static void note_usage(struct lh_stream_model *m)
+{
+	uint64_t n_flying = m->n_sent - m->n_acked;
+	bool is_full = (double)n_flying >= floor(m->window);
+
+	if (m->n_acked < m->usage_end && !is_full && n_flying <= m->most_flying)
+		return;
+	m->is_limited = is_full;
+	m->most_flying = n_flying;
+	m->usage_end = m->n_sent;
+}
+
 double lh_stream_model_send(struct lh_stream_model *m, double from_ns, uint64_t n_bytes,
 			    uint32_t segment_bytes)
 {
@@ -147,8 +161,7 @@ double lh_stream_model_send(struct lh_stream_model *m, double from_ns, uint64_t 
 		m->free_ns = fmax(m->free_ns, now_ns) + share * m->segment_ns;
 		m->flying[m->n_sent++ % m->room] =
 			(struct lh_stream_segment){now_ns, m->free_ns + m->rtt_ns};
-		if (m->n_sent - m->n_acked > m->most_flying)
-			m->most_flying = m->n_sent - m->n_acked;
+		note_usage(m);
 	}
 	m->last_sent_ns = now_ns;
 	return m->free_ns + m->delay_ns;

@@ -26,8 +26,10 @@ struct lh_stream_model {
 	uint32_t room;			  /* a power of two */
 	uint64_t n_sent;
 	uint64_t n_acked;
-	uint64_t most_flying; /* since the round trip's begin */
-	uint64_t round_end;   /* HyStart's round: the last segment of it */
+	uint64_t most_flying; /* of late, up to usage_end */
+	uint64_t usage_end;
+	bool is_limited;    /* by the window, of late */
+	uint64_t round_end; /* HyStart's round: the last segment of it */
 	double round_begin_ns;
 	double train_end_ns;
 	double round_least_ns; /* round trip, of its first segments */
