@@ -23,7 +23,7 @@ static int64_t bytes_per_element(unsigned compressor)
 static int64_t all_reduce_elements(const struct lh_scenario *sc, unsigned collective,
 				   int64_t elements)
 {
-	if (!(collective & (LH_KIND_BUTTERFLY | LH_KIND_RING)))
+	if (!(collective & LH_KINDS_DENSE))
 		return -1;
 	return 2 * ((int64_t)sc->n_ranks - 1) * elements;
 }

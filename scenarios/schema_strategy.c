@@ -11,7 +11,11 @@
 /* Those that a collective of another strategy may be, too. */
 #define DENSE_KINDS \
 	{"butterfly", LH_KIND_BUTTERFLY}, \
-	{"ring", LH_KIND_RING}
+	{"ring", LH_KIND_RING}, \
+	{"halving-doubling", LH_KIND_HALVING_DOUBLING}, \
+	{"tree", LH_KIND_TREE}, \
+	{"torus", LH_KIND_TORUS}, \
+	{"hierarchical", LH_KIND_HIERARCHICAL}
 
 /* A test holds this list and the trainer's table of strategies together. */
 static const struct lh_choice strategies[] = {

@@ -229,8 +229,9 @@ static void *run_rank(void *arg)
 	const struct lh_compute_ops *compute =
 		toy->world->is_replayed ? &lh_compute_replay : &toy_compute;
 	lh_cleanup_free char *path = events_path(toy->world, toy->rank);
+	const struct lh_rank_options own = {.rank = toy->rank, .events_path = path};
 
-	toy->rc = lh_rank_run(&toy->world->job, compute, toy->rank, path, &toy->err);
+	toy->rc = lh_rank_run(&toy->world->job, compute, &own, &toy->err);
 	return NULL;
 }
 
