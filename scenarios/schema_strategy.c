@@ -20,6 +20,7 @@ static const struct lh_choice strategies[] = {
 	{"diloco", LH_KIND_DILOCO},
 	{"d-psgd", LH_KIND_D_PSGD},
 	{"ad-psgd", LH_KIND_AD_PSGD},
+	{"parameter-server", LH_KIND_PARAMETER_SERVER},
 	{NULL, 0},
 };
 

@@ -221,22 +221,33 @@ static void write_failure(struct lh_rank *rank, const struct lh_error *why)
 	lh_events_flush(rank->events, NULL);
 }
 
-int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute, uint32_t rank,
-		const char *events_path, struct lh_error *err)
+/* A group of fixed members has averaged without the rank, or waits for what only it had. */
+static int refuse_to_rejoin(const struct lh_rank *rank, struct lh_error *err)
+{
+	return lh_fail(err, LH_EINPUT, 0,
+		       "strategy %s takes no rank back that was lost: rank %" PRIu32
+		       " was started %" PRIu32 " times before",
+		       rank->job->strategy->name, rank->self, rank->incarnation);
+}
+
+int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute,
+		const struct lh_rank_options *options, struct lh_error *err)
 {
 	struct lh_rank r = {.job = job,
 			    .compute = compute,
-			    .self = rank,
+			    .self = options->rank,
 			    .n = job->n_ranks,
-			    .me = &job->ranks[rank]};
+			    .incarnation = options->incarnation,
+			    .me = &job->ranks[options->rank]};
 	struct lh_error why = {0};
 	int rc;
 
 	/* sendfile has no flag against it. */
 	signal(SIGPIPE, SIG_IGN);
-	if ((rc = lh_events_open(events_path, rank, &r.events, err)))
+	if ((rc = lh_events_open(options->events_path, options->rank, &r.events, err)))
 		return rc;
-	rc = run(&r, &why);
+	rc = r.incarnation && !job->strategy->is_elastic ? refuse_to_rejoin(&r, &why)
+							 : run(&r, &why);
 	lh_comm_close(r.comm);
 	compute->close(r.computing);
 	if (rc)

@@ -99,29 +99,39 @@ void lh_traffic_add(struct lh_traffic *traffic, uint32_t peer, enum lh_traffic_k
 	pthread_mutex_unlock(&traffic->mutex);
 }
 
-/* Arrays by peer of the second at index; *ret_has_any tells whether any is above 0. */
+/* Arrays by peer of the second at index; of many peers, of those that were sent to alone, which
+ * are named then. *ret_has_any tells whether any was. */
 static json_t *second_fields(struct lh_traffic *traffic, uint64_t index, int64_t from_ns,
 			     int64_t to_ns, bool *ret_has_any)
 {
-	lh_cleanup_json json_t *payload = json_array();
-	lh_cleanup_json json_t *control = json_array();
+	bool names_peers = traffic->n_peers > LH_TRAFFIC_UNNAMED_PEERS_MAX;
+	json_t *peers = names_peers ? json_array() : NULL;
+	json_t *payload = json_array();
+	json_t *control = json_array();
 
 	for (uint32_t peer = 0; peer < traffic->n_peers; peer++) {
 		uint64_t bytes[LH_TRAFFIC_N_KINDS];
+		bool is_sent_to = false;
 
 		for (enum lh_traffic_kind k = 0; k < LH_TRAFFIC_N_KINDS; k++) {
 			const struct row *row = row_of(traffic, peer, k);
 
 			bytes[k] = index < row->n ? row->bytes[index] : 0;
-			*ret_has_any = *ret_has_any || bytes[k];
+			is_sent_to = is_sent_to || bytes[k];
 		}
+		*ret_has_any = *ret_has_any || is_sent_to;
+		if (names_peers && !is_sent_to)
+			continue;
+		if (names_peers)
+			json_array_append_new(peers, json_integer((json_int_t)peer));
 		json_array_append_new(payload, json_integer((json_int_t)bytes[LH_TRAFFIC_PAYLOAD]));
 		json_array_append_new(control,
 				      json_integer((json_int_t)(bytes[LH_TRAFFIC_HEADER] +
 								bytes[LH_TRAFFIC_CONTROL])));
 	}
-	return json_pack("{s:I, s:I, s:O, s:O}", "from_ns", (json_int_t)from_ns, "to_ns",
-			 (json_int_t)to_ns, "payload_bytes", payload, "control_bytes", control);
+	return json_pack("{s:I, s:I, s:o*, s:o, s:o}", "from_ns", (json_int_t)from_ns, "to_ns",
+			 (json_int_t)to_ns, "peers", peers, "payload_bytes", payload,
+			 "control_bytes", control);
 }
 
 /* With the mutex held: writes the first n_seconds not yet written; the last ends at last_end_ns. */

@@ -23,6 +23,8 @@ enum lh_traffic_kind {
 	LH_TRAFFIC_N_KINDS,
 };
 
+enum { LH_TRAFFIC_UNNAMED_PEERS_MAX = 64 }; /* with more, events name the peers sent to */
+
 struct lh_traffic;
 
 /* Seconds count from begin_ns. *ret_traffic is given to lh_traffic_free. LH_ESYS. */

@@ -34,6 +34,7 @@ const struct lh_strategy_ops *const lh_strategies[] = {
 	&lh_strategy_diloco,
 	&lh_strategy_d_psgd,
 	&lh_strategy_ad_psgd,
+	&lh_strategy_parameter_server,
 	NULL,
 };
 
