@@ -241,8 +241,9 @@ static void *run_rank(void *arg)
 	const struct lh_compute_ops *compute =
 		toy->world->is_replayed ? &lh_compute_replay : &toy_compute;
 	lh_cleanup_free char *path = events_path(toy->world, toy->rank);
+	struct lh_rank_options options = {.rank = toy->rank, .events_path = path};
 
-	toy->rc = lh_rank_run(&toy->world->job, compute, toy->rank, path, &toy->err);
+	toy->rc = lh_rank_run(&toy->world->job, compute, &options, &toy->err);
 	return NULL;
 }
 
