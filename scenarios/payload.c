@@ -63,6 +63,31 @@ static int64_t averaged_elements(const struct lh_scenario *sc, unsigned kind, in
 	return sum;
 }
 
+/* Ranks that each tells its weights. */
+static int64_t gossip_degree(const struct lh_scenario *sc)
+{
+	int64_t n = (int64_t)sc->n_ranks, degree = 0;
+
+	if (strcmp(sc->workload.strategy.graph, "complete") == 0)
+		return n - 1;
+	if (strcmp(sc->workload.strategy.graph, "ring") == 0)
+		return n < 3 ? n - 1 : 2;
+	for (int64_t distance = 1; distance < n; distance *= 2)
+		degree++;
+	return degree;
+}
+
+/* Of strategy d-psgd: all ranks tell their neighbours, and in the end are averaged as they are. */
+static int64_t gossip_bytes(const struct lh_scenario *sc, int64_t element, int64_t epoch)
+{
+	int64_t parameters = sc->model->parameters;
+	int64_t bytes = (int64_t)sc->n_ranks * gossip_degree(sc) * parameters * element;
+
+	if (epoch + 1 < sc->workload.epochs)
+		return bytes;
+	return bytes + all_reduce_elements(sc, LH_KIND_RING, parameters) * (int64_t)sizeof(float);
+}
+
 int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 {
 	const struct lh_workload *w = &sc->workload;
@@ -74,6 +99,8 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 
 	if (!element)
 		return -1;
+	if (kind == LH_KIND_D_PSGD)
+		return gossip_bytes(sc, element, epoch);
 	if (kind & LH_KINDS_LOCAL) {
 		collective = lh_section_kind_named(&lh_strategy_section, w->strategy.collective);
 		elements = averaged_elements(sc, kind, epoch);
@@ -90,5 +117,7 @@ enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *
 	if (kind == LH_KIND_LOCAL_SGD ||
 	    (kind == LH_KIND_DILOCO && strategy->fragments == 1 && !strategy->fragment_delay))
 		return LH_AVERAGED_PERIOD;
+	if (kind & LH_KINDS_GOSSIP)
+		return LH_AVERAGED_OWN;
 	return kind == LH_KIND_DILOCO ? LH_AVERAGED_SPAN : LH_AVERAGED_EPOCH;
 }

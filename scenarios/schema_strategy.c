@@ -22,6 +22,8 @@ static const struct lh_choice strategies[] = {
 	DENSE_KINDS,
 	{"local-sgd", LH_KIND_LOCAL_SGD},
 	{"diloco", LH_KIND_DILOCO},
+	{"d-psgd", LH_KIND_D_PSGD},
+	{"ad-psgd", LH_KIND_AD_PSGD},
 	{"parameter-server", LH_KIND_PARAMETER_SERVER},
 	{NULL, 0},
 };
@@ -164,7 +166,8 @@ static const struct lh_field strategy_fields[] = {
 		"fragment_delay); 0.5 there where absent"},
 	{.key = "graph", .type = LH_FIELD_WORD, OF(LH_KINDS_GOSSIP),
 	 AT(struct lh_strategy_spec, graph), .choices = graphs, .fallback = "ring",
-	 .doc = "who may average with whom: neighbours, those 1, 2, 4 ... ranks away, all"},
+	 .doc = "who may average with whom: neighbours, those 1, 2, 4 ... ranks away, all; in pairs "
+		"(ad-psgd) even ranks with odd ones alone, 1, 3, 5, 9 ... away"},
 	{.key = "min_group", .type = LH_FIELD_INTEGER, OF(LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, min_group), .min = 2, .max = 1000000, .fallback = "2",
 	 .doc = "fewest ranks that average"},

@@ -71,6 +71,8 @@ const struct lh_strategy_ops *const lh_strategies[] = {
 	&hierarchical,
 	&lh_strategy_local_sgd,
 	&lh_strategy_diloco,
+	&lh_strategy_d_psgd,
+	&lh_strategy_ad_psgd,
 	&lh_strategy_parameter_server,
 	NULL,
 };
