@@ -71,7 +71,8 @@ static void print_parameters(const struct lh_scenario *sc, const char *section)
 static void print_training(const struct lh_scenario *sc)
 {
 	const struct lh_workload *w = &sc->workload;
-	int64_t bytes = lh_scenario_payload_bytes(sc);
+	int64_t first = lh_scenario_payload_bytes(sc, 0);
+	int64_t bytes = lh_scenario_payload_bytes(sc, w->epochs - 1);
 
 	printf("Workload  %s, %lld parameters, target batch %lld, %lld epochs, %s over %s\n",
 	       w->model, (long long)sc->model->parameters, (long long)w->target_batch,
@@ -79,7 +80,11 @@ static void print_training(const struct lh_scenario *sc)
 	print_parameters(sc, "strategy");
 	print_parameters(sc, "compress");
 	if (bytes >= 0)
-		printf("          all ranks send %lld bytes an epoch\n", (long long)bytes);
+		printf("          all ranks send %lld bytes an epoch", (long long)bytes);
+	if (bytes >= 0 && first != bytes)
+		printf(", %lld in the first", (long long)first);
+	if (bytes >= 0)
+		putchar('\n');
 }
 
 static void print_nodes(const struct lh_plan *plan)

@@ -39,8 +39,9 @@ void lh_epochs_table_init(struct lh_table *table)
 static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events *events,
 		       size_t index, struct lh_error *err)
 {
-	int64_t samples = 0, sent = 0, received = 0, expected = lh_scenario_payload_bytes(sc);
+	int64_t samples = 0, sent = 0, received = 0;
 	size_t number = events->first_epoch + index;
+	int64_t expected = lh_scenario_payload_bytes(sc, (int64_t)number);
 
 	for (size_t r = 0; r < events->n_ranks; r++) {
 		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);

@@ -18,8 +18,9 @@ struct subject {
 	const struct lh_section *compressors;
 	struct lh_strategy_spec *strategy;
 	const struct lh_compress_spec *compress;
-	unsigned kind;	     /* enum lh_strategy_kinds; 0: unknown, as the next */
-	unsigned compressor; /* enum lh_compressor_kinds */
+	unsigned kind;		  /* enum lh_strategy_kinds; 0: unknown, as the next */
+	unsigned compressor;	  /* enum lh_compressor_kinds */
+	struct lh_yaml *workload; /* as written, like the next two */
 	struct lh_yaml *written;
 	struct lh_yaml *compress_written;
 	int64_t n_ranks;
@@ -294,6 +295,45 @@ static void check_companions(const struct subject *s)
 				"fixed in the strategy");
 }
 
+/* dgc remembers a momentum of its own, and masks it where it was sent. */
+static void check_dgc(const struct subject *s, const struct lh_workload *w)
+{
+	const struct lh_train_optimizer *o = &w->train.optimizer;
+	const struct lh_yaml *written = lh_yaml_get(lh_yaml_get(s->workload, "train"), "optimizer");
+	const struct lh_yaml *momentum = lh_yaml_get(written, "momentum");
+	const struct lh_yaml *kind = lh_yaml_get(written, "kind");
+	bool is_lars = is_word(o->kind, "lars");
+
+	if (!s->compress->feedback)
+		say_of_compress(s, "feedback",
+				"dgc is what it remembers; expected true, or kind: topk");
+	if (w->mode != LH_MODE_TRAIN || !o->kind)
+		return;
+	if (!is_word(o->kind, "sgd") && !is_lars)
+		lh_diag_add(s->diag, kind->pos, "workload.train.optimizer.kind",
+			    "%s has a momentum beside that of compress dgc; expected sgd, or lars "
+			    "with momentum: 0",
+			    o->kind);
+	else if (o->momentum > 0 || (is_lars && !momentum))
+		lh_diag_add(s->diag, momentum ? momentum->pos : written->pos,
+			    "workload.train.optimizer.momentum",
+			    "momentum is that of compress dgc; expected 0 here");
+}
+
+/* Sparse messages tell places in 31 bits. */
+static void check_places(const struct subject *s, const struct lh_scenario *sc)
+{
+	const struct lh_model *model = NULL;
+
+	for (size_t i = 0; i < sc->n_models; i++)
+		if (is_word(sc->workload.model, sc->models[i].name))
+			model = &sc->models[i];
+	if (model && model->parameters > INT32_MAX)
+		say_of_compress(s, "kind",
+				"sparse messages tell places below 2,147,483,647, and the model "
+				"has more parameters; expected such as fp16");
+}
+
 void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *strategies,
 			     const struct lh_section *compressors, struct lh_diag *diag)
 {
@@ -304,6 +344,7 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		.compress = &sc->workload.compress,
 		.kind = lh_section_kind_named(strategies, sc->workload.strategy.kind),
 		.compressor = lh_section_kind_named(compressors, sc->workload.compress.kind),
+		.workload = workload,
 		.written = lh_yaml_get(workload, "strategy"),
 		.compress_written = lh_yaml_get(workload, "compress"),
 		.diag = diag,
@@ -328,6 +369,10 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		check_elastic(&s);
 	if (s.kind && s.compressor)
 		check_companions(&s);
+	if (s.compressor == LH_KIND_DGC)
+		check_dgc(&s, &sc->workload);
+	if (s.compressor & LH_KINDS_SPARSIFIERS)
+		check_places(&s, sc);
 }
 
 void lh_strategy_check(struct lh_scenario *sc, struct lh_diag *diag)

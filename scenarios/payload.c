@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What strategies send, by formula. See scenario.h. */
+#include <math.h>
 #include <string.h>
 
 #include "scenarios/scenario.h"
 #include "scenarios/strategy_kinds.h"
+
+enum {
+	SPARSE_COUNT_BYTES = 4,
+	SPARSE_ELEMENT_BYTES = 8, /* a place and a value */
+	WARM_UP_STEPS_MAX = 15,
+};
 
 /* On the wire, 0 where the compressor's ratio is not a constant. */
 static int64_t bytes_per_element(unsigned compressor)
@@ -19,14 +26,36 @@ static int64_t bytes_per_element(unsigned compressor)
 	}
 }
 
-int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc)
+/* Share of the elements that is sent: in a warm-up 25 %, 6.25 %, ... for as many epochs each. */
+static double density_at(const struct lh_compress_spec *c, unsigned compressor, int64_t epoch)
+{
+	int64_t step = compressor == LH_KIND_DGC && c->warm_up_epochs > 0
+			       ? epoch / c->warm_up_epochs
+			       : WARM_UP_STEPS_MAX;
+	double warm = step < WARM_UP_STEPS_MAX ? pow(0.25, (double)(step + 1)) : 0;
+
+	return warm > c->density_ratio ? warm : c->density_ratio;
+}
+
+/* A message about a number of elements. */
+static int64_t sparse_bytes(double density, int64_t elements)
+{
+	double count = round(density * (double)elements);
+
+	return SPARSE_COUNT_BYTES + SPARSE_ELEMENT_BYTES * (count > 1 ? (int64_t)count : 1);
+}
+
+int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 {
 	const struct lh_workload *w = &sc->workload;
 	unsigned kind = lh_section_kind_named(&lh_strategy_section, w->strategy.kind);
-	int64_t element =
-		bytes_per_element(lh_section_kind_named(&lh_compress_section, w->compress.kind));
+	unsigned compressor = lh_section_kind_named(&lh_compress_section, w->compress.kind);
+	int64_t n = (int64_t)sc->n_nodes, parameters = sc->model->parameters;
 
-	if (!element || !(kind & (LH_KIND_BUTTERFLY | LH_KIND_RING)))
+	if (kind == LH_KIND_SPARSE_ALLGATHER)
+		return n * (n - 1) *
+		       sparse_bytes(density_at(&w->compress, compressor, epoch), parameters);
+	if (!bytes_per_element(compressor) || !(kind & (LH_KIND_BUTTERFLY | LH_KIND_RING)))
 		return -1;
-	return 2 * ((int64_t)sc->n_nodes - 1) * sc->model->parameters * element;
+	return 2 * (n - 1) * parameters * bytes_per_element(compressor);
 }

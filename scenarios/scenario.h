@@ -568,9 +568,9 @@ struct lh_scenario {
 	struct lh_yaml *tree; /* the same as read; positions in the structs point into it */
 };
 
-/* Payload that all ranks of trainers send in an epoch by the strategy's formula; -1: there is none.
- */
-int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario);
+/* Payload that all ranks of trainers send in an epoch (from 0) by the strategy's formula; -1: there
+ * is none. */
+int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario, int64_t epoch);
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);

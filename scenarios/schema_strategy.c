@@ -16,6 +16,7 @@
 /* A test holds this list and the trainer's table of strategies together. */
 static const struct lh_choice strategies[] = {
 	DENSE_KINDS,
+	{"sparse-allgather", LH_KIND_SPARSE_ALLGATHER},
 	{NULL, 0},
 };
 
@@ -26,6 +27,10 @@ static const struct lh_choice compressors[] = {
 	{"fp16", LH_KIND_FP16},
 	{"none", LH_KIND_NONE},
 	{"bf16", LH_KIND_BF16},
+	{"topk", LH_KIND_TOPK},
+	{"mstopk", LH_KIND_MSTOPK},
+	{"dgc", LH_KIND_DGC},
+	{"random-k", LH_KIND_RANDOM_K},
 	{NULL, 0},
 };
 
@@ -88,10 +93,10 @@ static const struct lh_field strategy_fields[] = {
 		"late"},
 	{.key = "streams", .type = LH_FIELD_INTEGER, AT(struct lh_strategy_spec, streams),
 	 .min = 1, .max = 64, .fallback = "1", .doc = "TCP connections to each peer"},
-	{.key = "bucket", .type = LH_FIELD_SIZE, OF(LH_KINDS_AVERAGING),
+	{.key = "bucket", .type = LH_FIELD_SIZE, OF(LH_KINDS_DENSE),
 	 AT(struct lh_strategy_spec, bucket_bytes), .min = 4, .max = SIZE_MAX_BYTES,
 	 .doc = "fp32 gradients that are averaged together; all at once where absent"},
-	{.key = "overlap", .type = LH_FIELD_BOOLEAN, OF(LH_KINDS_AVERAGING),
+	{.key = "overlap", .type = LH_FIELD_BOOLEAN, OF(LH_KINDS_DENSE),
 	 AT(struct lh_strategy_spec, overlap), .fallback = "false",
 	 .doc = "buckets travel beside the backward pass; needs bucket and balance fixed"},
 	{.key = "order", .type = LH_FIELD_WORD, OF(LH_KIND_RING),

@@ -178,6 +178,9 @@ static void assert_reads(const char *strategy, const char *compress, int64_t n_r
 #define FIXED(kind)                                                               \
 	"{\"kind\": \"" kind "\", \"balance\": \"fixed\", \"matchmaking_ns\": 0," \
 	" \"delayed_update\": false, \"streams\": 1, \"overlap\": false"
+#define SPARSE(kind)                                                              \
+	"{\"kind\": \"" kind "\", \"balance\": \"fixed\", \"matchmaking_ns\": 0," \
+	" \"delayed_update\": false, \"streams\": 1"
 #define ELASTIC(kind)                                                  \
 	"{\"kind\": \"" kind "\", \"matchmaking_ns\": 5000000000,"     \
 	" \"delayed_update\": true, \"streams\": 1, \"min_group\": 2," \
@@ -207,9 +210,9 @@ static void test_every_kind_has_its_defaults(void **state)
 		 DYNAMIC("torus") ", \"dimensions\": [2, 2, 3]}"},
 		{"{kind: hierarchical}", NULL, 3,
 		 FIXED("hierarchical") ", \"levels\": [\"node\", \"site\"]}"},
-		{"{kind: sparse-allgather}", "topk", 3, FIXED("sparse-allgather") "}"},
+		{"{kind: sparse-allgather}", "topk", 3, SPARSE("sparse-allgather") "}"},
 		{"{kind: hierarchical-topk, levels: [site]}", "mstopk", 3,
-		 FIXED("hierarchical-topk") ", \"levels\": [\"site\"]}"},
+		 SPARSE("hierarchical-topk") ", \"levels\": [\"site\"]}"},
 		{"{kind: local-sgd}", NULL, 3,
 		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"ring\","
 		 " \"streams\": 1}"},

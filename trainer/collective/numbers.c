@@ -110,8 +110,9 @@ static void finish(void *context, uint32_t chunk)
 {
 	struct lh_collective_numbers *m = context;
 
-	lh_collective_divide(m->values + m->slices->at[chunk],
-			     lh_collective_slice_elements(m->slices, chunk), m->divisor);
+	if (m->plan->kind != LH_COLLECTIVE_ALL_GATHER)
+		lh_collective_divide(m->values + m->slices->at[chunk],
+				     lh_collective_slice_elements(m->slices, chunk), m->divisor);
 	encode(m, chunk);
 	m->is_finished[chunk] = true;
 }

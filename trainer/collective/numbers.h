@@ -40,7 +40,8 @@ static inline uint32_t lh_collective_slice_elements(const struct lh_collective_s
 	return (uint32_t)(slices->at[chunk + 1] - slices->at[chunk]);
 }
 
-/* All is borrowed until close. divisor: by which sums are divided when they are finished.
+/* All is borrowed until close. divisor: by which sums are divided when they are finished; what is
+ * only gathered is not.
  * *ret_numbers is given to lh_collective_numbers_close. LH_ESYS. */
 int lh_collective_numbers_open(const struct lh_collective_plan *plan,
 			       const struct lh_collective_slices *slices,

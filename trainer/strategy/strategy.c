@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "trainer/strategy/averaging.h"
+#include "trainer/strategy/sparse.h"
+#include "trainer/strategy/sparse_form.h"
 
 static const struct lh_strategy_ops butterfly = {
 	.name = "butterfly",
@@ -27,9 +29,19 @@ const struct lh_strategy_ops lh_strategy_nccl = {
 	.averaging = &lh_averaging_nccl,
 };
 
+static const struct lh_strategy_ops sparse_allgather = {
+	.name = "sparse-allgather",
+	.doc = "every rank sends all others its largest gradients",
+	.check = lh_sparse_form_check,
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_sparse_allgather,
+	.takes_sparse = true,
+};
+
 const struct lh_strategy_ops *const lh_strategies[] = {
 	&butterfly,
 	&ring,
+	&sparse_allgather,
 	NULL,
 };
 

@@ -21,6 +21,7 @@ struct lh_strategy_ops {
 	 */
 	int (*run)(struct lh_rank *rank, struct lh_error *err);
 	const struct lh_averaging_ops *averaging; /* of gradients, or NULL */
+	bool takes_sparse; /* gradients may be sent in part: compressors of sparse_form.h */
 };
 
 /* All strategies, the default first, NULL at the end. */
