@@ -193,6 +193,40 @@ static void check_levels(const struct subject *s)
 			}
 }
 
+/* Groups of hierarchical top-k share their shares, so each must have as many ranks. */
+static void check_topk_groups(const struct subject *s, const struct lh_scenario *sc)
+{
+	const char *first = NULL;
+	int64_t n_first = 0;
+	char what[TEXT_MAX_BYTES];
+
+	if (s->strategy->n_levels > 1)
+		say(s, "levels", "expected one of node and site");
+	if (s->compress->clip_norm > 0)
+		say_of_compress(s, "clip_norm",
+				"no rank's own gradient is sparsified; expected it absent");
+	if (s->strategy->n_levels != 1 || !is_word(s->strategy->levels[0], "site"))
+		return;
+	for (size_t i = 0; i < sc->n_node_specs; i++) {
+		const char *site = sc->node_specs[i].site;
+		int64_t n = 0;
+
+		for (size_t j = 0; site && j < sc->n_node_specs; j++)
+			if (is_word(sc->node_specs[j].site, site))
+				n += sc->node_specs[j].count;
+		if (!first) {
+			first = site;
+			n_first = n;
+		} else if (site && n != n_first) {
+			snprintf(what, sizeof(what),
+				 "%.60s has %lld ranks, %.60s %lld; expected as many in every site",
+				 first, (long long)n_first, site, (long long)n);
+			say(s, "levels", what);
+			return;
+		}
+	}
+}
+
 static void check_streaming(const struct subject *s)
 {
 	struct lh_strategy_spec *spec = s->strategy;
@@ -361,6 +395,8 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		check_rounds(&s);
 	if (s.kind & (LH_KIND_HIERARCHICAL | LH_KIND_HIERARCHICAL_TOPK))
 		check_levels(&s);
+	if (s.kind & LH_KIND_HIERARCHICAL_TOPK)
+		check_topk_groups(&s, sc);
 	if (s.kind & LH_KIND_DILOCO)
 		check_streaming(&s);
 	if (s.kind & LH_KIND_PARAMETER_SERVER)

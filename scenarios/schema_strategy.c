@@ -17,6 +17,7 @@
 static const struct lh_choice strategies[] = {
 	DENSE_KINDS,
 	{"sparse-allgather", LH_KIND_SPARSE_ALLGATHER},
+	{"hierarchical-topk", LH_KIND_HIERARCHICAL_TOPK},
 	{NULL, 0},
 };
 
@@ -56,6 +57,10 @@ static const struct lh_fallback matchmaking_fallbacks[] = {
 };
 static const struct lh_fallback delayed_update_fallbacks[] = {
 	{LH_KIND_BUTTERFLY | LH_KINDS_ELASTIC, NULL, NULL, "true"},
+	{0, NULL, NULL, NULL},
+};
+static const struct lh_fallback levels_fallbacks[] = {
+	{LH_KIND_HIERARCHICAL_TOPK, NULL, NULL, "[node]"},
 	{0, NULL, NULL, NULL},
 };
 static const struct lh_fallback period_fallbacks[] = {
@@ -119,8 +124,9 @@ static const struct lh_field strategy_fields[] = {
 	{.key = "levels", .type = LH_FIELD_STRINGS,
 	 OF(LH_KIND_HIERARCHICAL | LH_KIND_HIERARCHICAL_TOPK),
 	 AT(struct lh_strategy_spec, levels), COUNT(struct lh_strategy_spec, n_levels),
-	 .choices = levels, .fallback = "[node, site]",
-	 .doc = "within what ranks are averaged before the whole: node, site"},
+	 .choices = levels, .fallback = "[node, site]", .fallbacks = levels_fallbacks,
+	 .doc = "within what ranks are averaged before the whole: node, site; one of them for "
+		"hierarchical-topk"},
 	{.key = "collective", .type = LH_FIELD_WORD, OF(LH_KINDS_LOCAL),
 	 AT(struct lh_strategy_spec, collective), .choices = collectives, .fallback = "ring",
 	 .doc = "how weights are averaged: as the dense strategy of that name averages gradients"},

@@ -53,3 +53,31 @@ sparse() {
 	done
 }
 
+
+@test "sites average whole gradients inside, and send a part of them across" {
+	two='nodes=[{site: east, count: 2, machine: box}, {site: west, count: 2, machine: box}]'
+	inside='rtt: 0.6 ms, bandwidth: 1 Gbit/s, source: made up'
+	paths="network.paths=[{between: [east, west], rtt: 40 ms, bandwidth: 200 Mbit/s, source: made up},
+		{between: [east, east], $inside}, {between: [west, west], $inside}]"
+	small topk2 --set 'workload.strategy={kind: hierarchical-topk, levels: [site]}' \
+		--set 'workload.compress={kind: mstopk, density: 1 %}' --set "$two" --set "$paths"
+	check topk2 <<-'END'
+		assert engine["status"] == "done", engine
+		shares = (500002, 500001)
+		inside = 2 * 2 * sum(shares) * 4
+		across = sum(2 * (4 + 8 * round(0.01 * s)) for s in shares)
+		for e in (0, 1):
+		    sent = sum(a["payload_sent_bytes"] for a in events("average") if a["epoch"] == e)
+		    assert sent == inside + across, (sent, inside, across)
+		assert all(a["checked_elements"] == 2 * 4096 for a in events("average"))
+		# the table of traffic tells what crosses
+		between = [r for r in rows("traffic.csv") if r["from"] != r["to"]]
+		assert sum(int(r["payload_bytes"]) for r in between) == 2 * across, between
+	END
+}
+
+@test "sites with unlike numbers of ranks are refused" {
+	run -3 small unlike --set 'workload.strategy={kind: hierarchical-topk, levels: [site]}' \
+		--set 'workload.compress=topk'
+	[[ $output == *'levels: east has 2 ranks, west 1; expected as many in every site'* ]]
+}

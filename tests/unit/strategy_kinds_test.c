@@ -211,6 +211,8 @@ static void test_every_kind_has_its_defaults(void **state)
 		{"{kind: hierarchical}", NULL, 3,
 		 FIXED("hierarchical") ", \"levels\": [\"node\", \"site\"]}"},
 		{"{kind: sparse-allgather}", "topk", 3, SPARSE("sparse-allgather") "}"},
+		{"{kind: hierarchical-topk}", "topk", 3,
+		 SPARSE("hierarchical-topk") ", \"levels\": [\"node\"]}"},
 		{"{kind: hierarchical-topk, levels: [site]}", "mstopk", 3,
 		 SPARSE("hierarchical-topk") ", \"levels\": [\"site\"]}"},
 		{"{kind: local-sgd}", NULL, 3,

@@ -9,6 +9,7 @@
 #include "scenarios/scenario.h"
 #include "tests/unit/averaging_world.h"
 #include "tests/unit/test.h"
+#include "trainer/strategy/strategy.h"
 
 enum { N = 4, EPOCHS = 15, GIVING_EPOCHS = 5 };
 
@@ -191,6 +192,119 @@ static void test_gradients_weigh_by_their_samples(void **state)
 	averaging_world_done(&w);
 }
 
+/* Ranks in sites of size each, the sites' ranks one after another or in turn. */
+static void set_sites(struct averaging_world *w, uint32_t size, bool in_turn)
+{
+	uint32_t n = w->job.n_ranks;
+
+	w->job.settings.has_site_level = true;
+	for (uint32_t rank = 0; rank < n; rank++)
+		snprintf(w->ranks[rank].site, sizeof(w->ranks[rank].site), "room-%u",
+			 in_turn ? rank % (n / size) : rank / size);
+}
+
+static void test_groups_average_whole_and_across_in_part(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
+		bool is_random = strcmp(kinds[k], "random-k") == 0;
+		struct averaging_world w;
+
+		averaging_world_init(&w, N, "hierarchical-topk", kinds[k]);
+		set_sites(&w, 2, k % 2);
+		w.gradient = give_whole_numbers;
+		w.job.epochs = EPOCHS;
+		if (is_random)
+			w.job.compressing.density_ratio = 1;
+		averaging_world_run(&w);
+		assert_same_everywhere(&w);
+		assert_nothing_is_lost(&w);
+		/* half of the numbers twice, then a message about the own half */
+		assert_bytes(&w, EPOCHS * (2 * 500 * 4 + 4 + 8 * (is_random ? 500 : 50)));
+		averaging_world_done(&w);
+	}
+}
+
+static void test_one_group_leaves_nothing_out(void **state)
+{
+	struct averaging_world w;
+
+	(void)state;
+	averaging_world_init(&w, N, "hierarchical-topk", "topk");
+	set_sites(&w, N, false);
+	w.gradient = give_whole_numbers;
+	averaging_world_run(&w);
+	assert_same_everywhere(&w);
+	assert_nothing_is_lost(&w);
+	averaging_world_done(&w);
+}
+
+static int64_t formula_of(const struct averaging_world *w, uint32_t size)
+{
+	struct lh_model model = {.parameters = (int64_t)w->job.parameters};
+	struct lh_node nodes[AVERAGING_RANKS_MAX];
+	char *levels[] = {(char *)(uintptr_t) "site"};
+	struct lh_scenario sc = {.n_nodes = w->job.n_ranks, .nodes = nodes, .model = &model};
+
+	for (uint32_t i = 0; i < w->job.n_ranks; i++)
+		nodes[i] = (struct lh_node){.site = i / size};
+	sc.workload.strategy = (struct lh_strategy_spec){
+		.kind = (char *)(uintptr_t) "hierarchical-topk", .levels = levels, .n_levels = 1};
+	sc.workload.compress = (struct lh_compress_spec){.kind = (char *)(uintptr_t) "mstopk",
+							 .density_ratio = 0.1};
+	return lh_scenario_payload_bytes(&sc, 0);
+}
+
+static void test_replayed_groups_are_checked(void **state)
+{
+	static const struct {
+		uint32_t n, size;
+		uint64_t parameters;
+	} cases[] = {{6, 2, 1000003}, {6, 3, 1000003}, {4, 1, 1000003}, {4, 4, 1000003},
+		     {6, 3, 1},	      {6, 2, 50},      {8, 4, 12345}};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		struct averaging_world w;
+		int64_t sent = 0;
+
+		averaging_world_init(&w, cases[i].n, "hierarchical-topk", "mstopk");
+		set_sites(&w, cases[i].size, false);
+		w.job.parameters = cases[i].parameters;
+		averaging_world_run(&w);
+		assert_same_everywhere(&w);
+		for (uint32_t rank = 0; rank < cases[i].n; rank++) {
+			sent += averaging_world_sum(&w, rank, "payload_sent_bytes");
+			sent -= averaging_world_sum(&w, rank, "payload_received_bytes");
+			assert_true(averaging_world_sum(&w, rank, "checked_elements") > 0);
+		}
+		assert_int_equal(sent, 0);
+		for (uint32_t rank = 0; rank < cases[i].n; rank++)
+			sent += averaging_world_sum(&w, rank, "payload_sent_bytes");
+		assert_int_equal(sent, w.job.epochs * formula_of(&w, cases[i].size));
+		averaging_world_done(&w);
+	}
+}
+
+static void test_unlike_groups_are_refused(void **state)
+{
+	struct averaging_world w;
+	struct lh_error err = {0};
+
+	(void)state;
+	averaging_world_init(&w, 3, "hierarchical-topk", "topk");
+	set_sites(&w, 1, false);
+	assert_int_equal(w.job.strategy->check(&w.job, &err), 0);
+	snprintf(w.ranks[1].site, sizeof(w.ranks[1].site), "room-0");
+	assert_int_equal(w.job.strategy->check(&w.job, &err), LH_EINPUT);
+	assert_string_equal(err.message, "strategy.levels: room-2 has 1 ranks, room-0 2; expected "
+					 "as many everywhere");
+	w.job.settings.has_node_level = true;
+	assert_int_equal(w.job.strategy->check(&w.job, &err), LH_EINPUT);
+	assert_non_null(strstr(err.message, "strategy.levels: expected one of"));
+	averaging_world_done(&w);
+}
+
 static struct lh_job job_with(const char *compressor, const char *train)
 {
 	struct lh_job job = {.parameters = 1000,
@@ -241,6 +355,10 @@ int main(void)
 		cmocka_unit_test(test_a_warm_up_sends_less_and_less),
 		cmocka_unit_test(test_gradients_weigh_by_their_samples),
 		cmocka_unit_test(test_a_second_momentum_is_refused),
+		cmocka_unit_test(test_groups_average_whole_and_across_in_part),
+		cmocka_unit_test(test_one_group_leaves_nothing_out),
+		cmocka_unit_test(test_replayed_groups_are_checked),
+		cmocka_unit_test(test_unlike_groups_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,7 @@ extern const struct lh_collective_ops lh_collective_torus;
 extern const struct lh_collective_ops lh_collective_hierarchical;
 extern const struct lh_collective_ops lh_collective_gather_ring;
 extern const struct lh_collective_ops lh_collective_gather_direct;
+extern const struct lh_collective_ops lh_collective_scatter_direct;
 
 /* All all-reduces, NULL at the end. */
 extern const struct lh_collective_ops *const lh_collectives[];

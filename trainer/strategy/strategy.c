@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trainer/strategy/averaging.h"
+#include "trainer/strategy/hierarchical_topk.h"
 #include "trainer/strategy/sparse.h"
 #include "trainer/strategy/sparse_form.h"
 
@@ -38,11 +39,17 @@ static const struct lh_strategy_ops sparse_allgather = {
 	.takes_sparse = true,
 };
 
+static const struct lh_strategy_ops hierarchical_topk = {
+	.name = "hierarchical-topk",
+	.doc = "whole gradients inside nodes or sites, the largest of each share across",
+	.check = lh_hierarchical_topk_check,
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_hierarchical_topk,
+	.takes_sparse = true,
+};
+
 const struct lh_strategy_ops *const lh_strategies[] = {
-	&butterfly,
-	&ring,
-	&sparse_allgather,
-	NULL,
+	&butterfly, &ring, &sparse_allgather, &hierarchical_topk, NULL,
 };
 
 const struct lh_strategy_ops *lh_strategy_find(const char *name)
