@@ -329,6 +329,16 @@ static void check_companions(const struct subject *s)
 				"fixed in the strategy");
 }
 
+/* Compressors with an averaging of their own. */
+static void check_own_averaging(const struct subject *s)
+{
+	if (s->strategy->bucket_bytes > 0)
+		say(s, "bucket",
+		    "onebit and powersgd average all gradients at once; expected it absent");
+	if (s->compressor == LH_KIND_ONEBIT && is_word(s->strategy->shards, "bandwidth"))
+		say(s, "shards", "onebit cuts equal shares; expected equal");
+}
+
 /* dgc remembers a momentum of its own, and masks it where it was sent. */
 static void check_dgc(const struct subject *s, const struct lh_workload *w)
 {
@@ -405,6 +415,8 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		check_elastic(&s);
 	if (s.kind && s.compressor)
 		check_companions(&s);
+	if (s.compressor & (LH_KIND_ONEBIT | LH_KIND_POWERSGD))
+		check_own_averaging(&s);
 	if (s.compressor == LH_KIND_DGC)
 		check_dgc(&s, &sc->workload);
 	if (s.compressor & LH_KINDS_SPARSIFIERS)

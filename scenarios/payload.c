@@ -10,20 +10,39 @@ enum {
 	SPARSE_COUNT_BYTES = 4,
 	SPARSE_ELEMENT_BYTES = 8, /* a place and a value */
 	WARM_UP_STEPS_MAX = 15,
+	BLOCK_ELEMENTS = 4096,
+	BLOCK_HEADER_BYTES = 8, /* two means */
 };
 
-/* On the wire, 0 where the compressor's ratio is not a constant. */
-static int64_t bytes_per_element(unsigned compressor)
+/* Of elements that are encoded together; -1 where there is no formula. */
+static int64_t wire_bytes(unsigned compressor, int64_t elements)
 {
 	switch (compressor) {
 	case LH_KIND_NONE:
-		return 4;
+		return 4 * elements;
 	case LH_KIND_FP16:
 	case LH_KIND_BF16:
-		return 2;
+		return 2 * elements;
+	case LH_KIND_ONEBIT:
+		return (elements + 7) / 8 +
+		       BLOCK_HEADER_BYTES * ((elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS);
 	default:
-		return 0;
+		return -1;
 	}
+}
+
+/* Each of n equal shares, the first ones an element longer, goes n - 1 times to its owner and
+ * back. */
+static int64_t dense_bytes(unsigned compressor, int64_t parameters, int64_t n)
+{
+	int64_t bytes = 0;
+
+	if (wire_bytes(compressor, 0) < 0)
+		return -1;
+	for (int64_t i = 0; i < n; i++)
+		bytes +=
+			2 * (n - 1) * wire_bytes(compressor, parameters / n + (i < parameters % n));
+	return bytes;
 }
 
 /* Share of the elements that is sent: in a warm-up 25 %, 6.25 %, ... for as many epochs each. */
@@ -88,7 +107,7 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 		       sparse_bytes(density_at(&w->compress, compressor, epoch), parameters);
 	if (kind == LH_KIND_HIERARCHICAL_TOPK)
 		return hierarchical_topk_bytes(sc, density_at(&w->compress, compressor, epoch));
-	if (!bytes_per_element(compressor) || !(kind & (LH_KIND_BUTTERFLY | LH_KIND_RING)))
-		return -1;
-	return 2 * (n - 1) * parameters * bytes_per_element(compressor);
+	if (kind & (LH_KIND_BUTTERFLY | LH_KIND_RING))
+		return dense_bytes(compressor, parameters, n);
+	return -1;
 }

@@ -28,10 +28,12 @@ static const struct lh_choice compressors[] = {
 	{"fp16", LH_KIND_FP16},
 	{"none", LH_KIND_NONE},
 	{"bf16", LH_KIND_BF16},
+	{"onebit", LH_KIND_ONEBIT},
 	{"topk", LH_KIND_TOPK},
 	{"mstopk", LH_KIND_MSTOPK},
 	{"dgc", LH_KIND_DGC},
 	{"random-k", LH_KIND_RANDOM_K},
+	{"powersgd", LH_KIND_POWERSGD},
 	{NULL, 0},
 };
 

@@ -17,7 +17,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "trainer/clock.h"
-#include "trainer/strategy/sparse_form.h"
+#include "trainer/strategy/compressing.h"
 #include "trainer/strategy/strategy.h"
 
 #define JOB_FORMAT "longhaul-trainer-job/1"
@@ -248,10 +248,6 @@ static int parse_strategy(struct section *s, struct lh_job *job)
 		return bad(s, "transport", "nccl goes with strategy ring alone");
 	if (job->uses_nccl)
 		job->strategy = &lh_strategy_nccl;
-	if (lh_sparse_form_is(&job->compressing) && !job->strategy->takes_sparse)
-		return lh_fail(s->err, LH_EINPUT, 0,
-			       "%s: compress.kind: %s does not go with strategy %s", s->file,
-			       job->compressing.kind, job->strategy->name);
 	rc = lh_strategy_settings_read(inner.object, "strategy", &job->settings, s->err);
 	return rc ? lh_error_prefix(s->err, "%s", s->file) : 0;
 }
@@ -264,13 +260,11 @@ static int parse_compress(struct section *s, struct lh_job *job)
 		return LH_EINPUT;
 	if (lh_compress_settings_read(object, "compress", &job->compressing, s->err))
 		return lh_error_prefix(s->err, "%s", s->file);
-	job->compress = lh_codec_find(job->compressing.kind);
-	if (lh_sparse_form_is(&job->compressing))
-		job->compress = &lh_codec_none; /* of what is sent whole beside it */
+	job->compress = lh_compressing_codec(job->compressing.kind);
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress.kind: no compressor \"%s\"",
 			       s->file, job->compressing.kind);
-	if (!job->compress->bytes_per_element)
+	if (!job->compress->bytes_per_element && !job->compress->needs_feedback)
 		return lh_fail(s->err, LH_EINPUT, 0,
 			       "%s: compress.kind: %s has no fixed size per element, which all "
 			       "strategies need",
@@ -385,6 +379,8 @@ int lh_job_parse(const char *text, size_t size, const char *name, struct lh_job 
 	rc = parse_words(&top, &job);
 	if (rc == 0)
 		rc = parse_document(&top, &job);
+	if (rc == 0 && (rc = lh_compressing_check(&job, err)))
+		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && job.strategy->check && (rc = job.strategy->check(&job, err)))
 		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && hash_document(document, &job.hash))

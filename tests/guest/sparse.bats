@@ -81,3 +81,36 @@ sparse() {
 		--set 'workload.compress=topk'
 	[[ $output == *'levels: east has 2 ranks, west 1; expected as many in every site'* ]]
 }
+
+@test "a bit for each number, and two means for every 4,096 of a share" {
+	small onebit --set 'workload.strategy={kind: butterfly, balance: fixed}' --set workload.compress=onebit
+	check onebit <<-'END'
+		shares = (333335, 333334, 333334)
+		wire = sum((s + 7) // 8 + 8 * -(-s // 4096) for s in shares)
+		for e in (0, 1):
+		    sent = sum(a["payload_sent_bytes"] for a in events("average") if a["epoch"] == e)
+		    assert sent == 2 * 2 * wire, (sent, wire)
+		assert all(a["checked_elements"] == 3 * 4096 for a in events("average"))
+	END
+}
+
+# LeNet-5 has matrices of 6 x 25, 16 x 150, 120 x 400, 84 x 120 and 10 x 84, and 236 numbers more.
+@test "PowerSGD sends two columns of each matrix' sides, and all hold the same weights" {
+	timeout --kill-after=5 "$run_limit_s" "$LONGHAUL" run --quiet --no-figures --out factors \
+		--set 'workload.strategy={kind: ring, balance: fixed}' --set workload.compress=powersgd \
+		"$srcdir/tests/guest/learn.yaml"
+	check factors <<-'END'
+		p, q = 2 * (6 + 16 + 120 + 84 + 10) + 236, 2 * (25 + 150 + 400 + 120 + 84)
+		for e in range(30):
+		    sent = sum(a["payload_sent_bytes"] for a in events("average") if a["epoch"] == e)
+		    assert sent == 2 * 3 * 4 * (p + q), (e, sent)
+		weights = [e["hash"] for e in events("weights")]
+		assert len(weights) == 4 and len(set(weights)) == 1, weights
+		assert float(rows("epochs.csv")[-1]["test_accuracy"]) > 0.5
+	END
+}
+
+@test "PowerSGD without a model's shapes is refused" {
+	run -3 small replayed --set 'workload.strategy={kind: ring, balance: fixed}' --set workload.compress=powersgd
+	[[ $output == *"powersgd needs the shapes of the model's tensors, which replay does not have"* ]]
+}

@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "tests/unit/test.h"
 #include "trainer/clock.h"
+#include "trainer/compress/low_rank.h"
 #include "trainer/strategy/strategy.h"
 
 enum { MICRO_BATCH = 32 };
@@ -35,6 +36,18 @@ static struct lh_averaged averaged(void *state)
 
 	return (struct lh_averaged){.n = r->world->job.parameters,
 				    .values = r->world->gradient ? r->values : NULL};
+}
+
+static int shapes_of(void *state, struct lh_matrix_shape **ret_shapes, size_t *ret_n,
+		     struct lh_error *err)
+{
+	const struct averaging_world *world = ((struct averaging_rank *)state)->world;
+
+	(void)err;
+	*ret_n = world->n_shapes;
+	*ret_shapes = calloc(world->n_shapes, sizeof(**ret_shapes));
+	memcpy(*ret_shapes, world->shapes, world->n_shapes * sizeof(**ret_shapes));
+	return 0;
 }
 
 static int micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)
@@ -98,6 +111,7 @@ static const struct lh_compute_ops computing = {
 	.doc = "gradients of a test",
 	.open = open_rank,
 	.averaged = averaged,
+	.shapes = shapes_of,
 	.micro_batch = micro_batch,
 	.begin_average = begin_average,
 	.apply = apply,

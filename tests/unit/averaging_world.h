@@ -12,6 +12,7 @@
 enum { AVERAGING_RANKS_MAX = 8 };
 
 struct averaging_world;
+struct lh_matrix_shape;
 
 /* A rank's mean gradient in an epoch. */
 typedef void averaging_gradient_fn(const struct averaging_world *world, uint32_t rank,
@@ -34,7 +35,9 @@ struct averaging_world {
 	struct lh_job job;
 	struct lh_job_rank ranks[AVERAGING_RANKS_MAX];
 	struct averaging_rank states[AVERAGING_RANKS_MAX];
-	averaging_gradient_fn *gradient; /* NULL: replay, no numbers */
+	averaging_gradient_fn *gradient;      /* NULL: replay, no numbers */
+	const struct lh_matrix_shape *shapes; /* of the gradient's tensors */
+	size_t n_shapes;
 	char dir[32];
 };
 

@@ -9,25 +9,19 @@
 #include <string.h>
 
 #include "trainer/collective/interpret.h"
-#include "trainer/collective/run.h"
+#include "trainer/strategy/halves.h"
 #include "trainer/strategy/sample.h"
+#include "trainer/strategy/shard.h"
 #include "trainer/strategy/sparse_form.h"
 #include "trainer/strategy/sparse_gather.h"
 #include "trainer/strategy/topk_groups.h"
-
-/* One of the two dense collectives within the group. */
-struct inner {
-	struct lh_collective_plan plan;
-	struct lh_collective_run *run;
-};
 
 struct topk {
 	struct lh_rank *rank;
 	struct lh_averaged averaged;
 	struct lh_topk_groups groups;
-	struct inner scatter;
-	struct inner gather;
-	const struct lh_collective_slices *slices; /* of both, a chunk for each share */
+	struct lh_halves inner;
+	const struct lh_collective_slices *slices; /* of these */
 	float *values;				   /* the slices: averaged.values, or own */
 	/* Of the own share; NULL where nothing goes across. */
 	struct lh_sparse_gather *across;
@@ -49,12 +43,6 @@ static bool is_replayed(const struct topk *t)
 	return !t->averaged.values;
 }
 
-static void inner_close(struct inner *inner)
-{
-	lh_collective_run_close(inner->run);
-	lh_collective_plan_done(&inner->plan);
-}
-
 static void topk_close(void *state)
 {
 	struct topk *t = state;
@@ -62,8 +50,7 @@ static void topk_close(void *state)
 	if (!t)
 		return;
 	lh_sparse_gather_close(t->across);
-	inner_close(&t->scatter);
-	inner_close(&t->gather);
+	lh_halves_close(&t->inner);
 	lh_sparsifier_free(t->sparsifier);
 	lh_collective_program_free(t->program);
 	for (uint32_t rank = 0; t->reckoned && rank < t->rank->n; rank++)
@@ -99,52 +86,29 @@ static int topk_peers(const struct lh_rank *rank, uint64_t n_values, bool *ret_w
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static int inner_open(struct topk *t, const struct lh_collective_ops *ops,
-		      const uint64_t *block_elements, struct inner *ret_inner, struct lh_error *err)
-{
-	struct lh_collective_form form = {
-		.elements = t->averaged.n,
-		.n = t->groups.n_members,
-		.members = t->groups.inner,
-		.block_elements = block_elements,
-	};
-	struct lh_collective_run_config config = {
-		.comm = t->rank->comm,
-		.plan = &ret_inner->plan,
-		.codec = &lh_codec_none,
-		.slice_elements =
-			is_replayed(t) ? lh_sample_slice_elements(form.n, t->rank->n) : UINT64_MAX,
-		.host_bps = t->rank->me->averaging_bps,
-	};
-	int rc = ops->make(&form, t->rank->self, &ret_inner->plan, err);
-
-	return rc ? rc : lh_collective_run_open(&config, &ret_inner->run, err);
-}
-
 static int open_inner(struct topk *t, struct lh_error *err)
 {
-	uint32_t n = t->groups.n_members;
-	uint64_t *shares;
-	int rc = inner_open(t, &lh_collective_scatter_direct, NULL, &t->scatter, err);
+	struct lh_halves_config config = {
+		.rank = t->rank,
+		.members = t->groups.inner,
+		.n_members = t->groups.n_members,
+		.elements = t->averaged.n,
+		.slice_elements = UINT64_MAX,
+		.codec = &lh_codec_none,
+	};
+	int rc;
 
-	if (rc)
-		return rc;
-	shares = calloc(n, sizeof(*shares));
-	if (!shares)
-		return lh_fail(err, LH_ESYS, ENOMEM, "open an averaging");
-	for (uint32_t i = 0; i < n; i++)
-		shares[i] = t->scatter.plan.at[i + 1] - t->scatter.plan.at[i];
-	rc = inner_open(t, &lh_collective_gather_direct, shares, &t->gather, err);
-	free(shares);
-	if (rc == 0)
-		t->slices = lh_collective_run_slices(t->scatter.run);
+	if (is_replayed(t))
+		config.slice_elements = lh_sample_slice_elements(config.n_members, t->rank->n);
+	rc = lh_halves_open(&config, &t->inner, err);
+	t->slices = t->inner.slices;
 	return rc;
 }
 
 static int open_across(struct topk *t, struct lh_error *err)
 {
 	uint32_t place = t->groups.place, real = lh_collective_slice_elements(t->slices, place);
-	uint64_t share = t->scatter.plan.at[place + 1] - t->scatter.plan.at[place];
+	uint64_t share = lh_shard_elements(t->averaged.n, t->groups.n_members, place);
 	struct lh_sparse_gather_config config = {
 		.comm = t->rank->comm,
 		.members = t->groups.across,
@@ -309,27 +273,6 @@ static int check_averages(const struct topk *t, uint32_t epoch, struct lh_error 
 
 /* ---- averaging ------------------------------------------------------------------------------ */
 
-static void add_done(struct lh_average *sum, const struct lh_collective_done *done)
-{
-	sum->host_ns += done->host_ns;
-	sum->payload_sent_bytes += done->sent_bytes;
-	sum->payload_received_bytes += done->received_bytes;
-}
-
-static int run_inner(struct topk *t, struct inner *inner, uint32_t epoch, struct lh_average *done,
-		     struct lh_error *err)
-{
-	struct lh_collective_done round;
-	int rc = lh_collective_run_round(inner->run, epoch, done->group_samples, t->values,
-					 INT64_MAX, &round, err);
-
-	if (rc)
-		return rc;
-	lh_collective_run_decode(inner->run);
-	add_done(done, &round);
-	return 0;
-}
-
 /* The own share, averaged over all groups. */
 static int run_across(struct topk *t, uint32_t epoch, struct lh_average *done, struct lh_error *err)
 {
@@ -347,7 +290,9 @@ static int run_across(struct topk *t, uint32_t epoch, struct lh_average *done, s
 		return rc;
 	lh_collective_divide(share, lh_collective_slice_elements(t->slices, place),
 			     (float)t->groups.n_groups);
-	add_done(done, &round);
+	done->host_ns += round.host_ns;
+	done->payload_sent_bytes += round.sent_bytes;
+	done->payload_received_bytes += round.received_bytes;
 	return 0;
 }
 
@@ -366,9 +311,9 @@ static int topk_average(void *state, uint32_t epoch, const uint64_t *samples,
 	else
 		lh_sample_weigh(t->values, t->averaged.n, samples[t->rank->self],
 				done.group_samples, t->rank->n);
-	if ((rc = run_inner(t, &t->scatter, epoch, &done, err)) ||
+	if ((rc = lh_halves_scatter(&t->inner, epoch, t->values, &done, err)) ||
 	    (rc = run_across(t, epoch, &done, err)) ||
-	    (rc = run_inner(t, &t->gather, epoch, &done, err)))
+	    (rc = lh_halves_gather(&t->inner, epoch, t->values, &done, err)))
 		return rc;
 	if (is_replayed(t)) {
 		done.checked_elements = t->slices->at[t->slices->n_chunks];
