@@ -41,14 +41,14 @@ char *lh_default_out(const struct lh_scenario *sc)
 	return out ? lh_path_unused(out) : NULL;
 }
 
-/* The nodes that exec's program runs in. */
+/* The nodes, or ranks of nodes with several, that exec's program runs in. */
 static json_t *nodes_to_json(const struct lh_run *run)
 {
 	json_t *nodes = json_array();
 
-	for (size_t i = 0; i < run->command->n_nodes; i++)
+	for (size_t i = 0; i < run->command->n_ranks; i++)
 		json_array_append_new(
-			nodes, json_string(run->ex->scenario->nodes[run->command->nodes[i]].name));
+			nodes, json_string(run->ex->scenario->ranks[run->command->ranks[i]].name));
 	return nodes;
 }
 
@@ -108,12 +108,12 @@ static int make_command(const struct lh_run *run, struct lh_command *ret, struct
 
 	*ret = (struct lh_command){.environment = environ,
 				   .cwd = folder ? strdup(folder) : getcwd(NULL, 0),
-				   .nodes = calloc(sc->n_nodes, sizeof(*ret->nodes)),
-				   .n_nodes = sc->n_nodes};
-	if (!ret->cwd || !ret->nodes)
+				   .ranks = calloc(sc->n_ranks, sizeof(*ret->ranks)),
+				   .n_ranks = sc->n_ranks};
+	if (!ret->cwd || !ret->ranks)
 		return lh_fail(err, LH_ESYS, errno, "find the current folder");
-	for (size_t i = 0; i < sc->n_nodes; i++)
-		ret->nodes[i] = i;
+	for (size_t i = 0; i < sc->n_ranks; i++)
+		ret->ranks[i] = i;
 	return 0;
 }
 
@@ -296,12 +296,12 @@ static int check_ranks(const struct lh_run *run, struct lh_error *err)
 {
 	const struct lh_scenario *sc = run->ex->scenario;
 
-	if (run->ex->command || run->ex->verifies || sc->n_nodes <= LH_JOB_RANKS_MAX)
+	if (run->ex->command || run->ex->verifies || sc->n_ranks <= LH_JOB_RANKS_MAX)
 		return 0;
 	return lh_fail(err, LH_EINPUT, 0,
-		       "%s: nodes: %zu nodes with a trainer each; expected at most %d (longhaul "
+		       "%s: nodes: %zu ranks with a trainer each; expected at most %d (longhaul "
 		       "exec and verify take them all)",
-		       sc->name, sc->n_nodes, LH_JOB_RANKS_MAX);
+		       sc->name, sc->n_ranks, LH_JOB_RANKS_MAX);
 }
 
 /* What every run needs before it can begin. */
@@ -356,7 +356,7 @@ int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bo
 	clear_away(&run, r, err);
 	run_done(&run);
 	free(command.cwd);
-	free(command.nodes);
+	free(command.ranks);
 	return r;
 }
 
@@ -364,7 +364,7 @@ int lh_execute(const struct lh_execution *ex, struct lh_results *ret_results, bo
 static int run_command(struct lh_run *run, struct lh_error *err)
 {
 	const struct lh_execution *ex = run->ex;
-	size_t n = run->command->n_nodes;
+	size_t n = run->command->n_ranks;
 	lh_cleanup_free const char **names = calloc(n, sizeof(*names));
 	struct lh_node_output *output = NULL;
 	int r;
@@ -372,7 +372,7 @@ static int run_command(struct lh_run *run, struct lh_error *err)
 	if (!names)
 		return lh_fail(err, LH_ESYS, ENOMEM, "run a command");
 	for (size_t i = 0; i < n; i++)
-		names[i] = ex->scenario->nodes[run->command->nodes[i]].name;
+		names[i] = ex->scenario->ranks[run->command->ranks[i]].name;
 	r = lh_node_output_new(run->dir, names, n, &output, err);
 	run->tick = lh_node_output_tick;
 	run->context = output;

@@ -142,6 +142,7 @@ static int run_in_guest(struct lh_run *run, struct lh_error *err)
 		.seed = spec->seed,
 		.virtual_clock = spec->clock == LH_CLOCK_VIRTUAL,
 		.charge_cpu = spec->charge_cpu,
+		.has_fine_clock = run->ex->scenario->n_ranks > run->ex->scenario->n_nodes,
 		.command = run->command,
 		.link_fd = run->ex->link_fd,
 		.stuck_after_ns = run->ex->stuck_after_ns,

@@ -17,22 +17,24 @@
 
 static const char temporary_prefix[] = "longhaul-exec-";
 
-/* Which nodes the command runs in. */
-static int choose_nodes(const struct lh_invocation *in, struct lh_command *command,
+/* Which ranks run the command. */
+static int choose_ranks(const struct lh_invocation *in, struct lh_command *command,
 			struct lh_error *err)
 {
 	const struct lh_scenario *sc = in->scenario;
 
-	command->nodes = calloc(sc->n_nodes, sizeof(*command->nodes));
-	if (!command->nodes)
+	command->ranks = calloc(sc->n_ranks, sizeof(*command->ranks));
+	if (!command->ranks)
 		return lh_fail(err, LH_ESYS, ENOMEM, "choose nodes");
-	for (size_t i = 0; i < sc->n_nodes; i++)
-		if (in->all || (in->node ? strcmp(in->node, sc->nodes[i].name) == 0 : i == 0))
-			command->nodes[command->n_nodes++] = i;
-	if (!command->n_nodes)
+	for (size_t i = 0; i < sc->n_ranks; i++)
+		if (in->all || (in->node ? strcmp(in->node, sc->ranks[i].name) == 0 ||
+						   strcmp(in->node, lh_node_of(sc, i)->name) == 0
+					 : i == 0))
+			command->ranks[command->n_ranks++] = i;
+	if (!command->n_ranks)
 		return lh_fail(err, LH_EUSAGE, 0, "no node '%s'; there are %zu, from %s to %s",
-			       in->node, sc->n_nodes, sc->nodes[0].name,
-			       sc->nodes[sc->n_nodes - 1].name);
+			       in->node, sc->n_ranks, sc->ranks[0].name,
+			       sc->ranks[sc->n_ranks - 1].name);
 	return 0;
 }
 
@@ -90,7 +92,7 @@ int lh_invoke(const struct lh_invocation *in)
 				  .keeps = in->out != NULL};
 	struct lh_ending ending = {.status = 0};
 	struct lh_error err = {0};
-	int status, r = choose_nodes(in, &command, &err);
+	int status, r = choose_ranks(in, &command, &err);
 
 	if (in->scenario->workload.folder)
 		command.cwd = in->scenario->workload.folder;
@@ -104,7 +106,7 @@ int lh_invoke(const struct lh_invocation *in)
 	if (in->scenario->run.capture.n_where && in->out)
 		lh_capture_option_tell(in->out);
 	status = conclude(r, &ending, &err);
-	free(command.nodes);
+	free(command.ranks);
 	lh_ending_done(&ending);
 	return status;
 }

@@ -77,6 +77,13 @@ static void put_throughput(struct lh_results *results)
 	lh_table_put_text(table, p->source);
 }
 
+/* The GPUs of a node that are in use: of one with an inner network one for each rank. */
+static int64_t n_gpus_of(const struct lh_node *node)
+{
+	return node->machine->inner.bandwidth_bps > 0 ? (int64_t)node->n_ranks
+						      : node->machine->gpus;
+}
+
 static void summarize_nodes(const struct lh_scenario *sc, const struct lh_run_events *events,
 			    struct lh_summary *s)
 {
@@ -87,9 +94,12 @@ static void summarize_nodes(const struct lh_scenario *sc, const struct lh_run_ev
 	for (size_t n = 0; n < sc->n_nodes; n++) {
 		const struct lh_machine *machine = sc->nodes[n].machine;
 
-		s->n_gpus += sc->model || machine->gpu ? machine->gpus : 0;
-		s->retransmits += events->ranks[n].retransmits;
-		s->timeouts += events->ranks[n].timeouts;
+		if (sc->model || machine->gpu)
+			s->n_gpus += n_gpus_of(&sc->nodes[n]);
+	}
+	for (size_t r = 0; r < sc->n_ranks; r++) {
+		s->retransmits += events->ranks[r].retransmits;
+		s->timeouts += events->ranks[r].timeouts;
 	}
 	if (!sc->model)
 		s->retransmits = s->timeouts = -1;
@@ -103,21 +113,63 @@ static int64_t *count_node_samples(const struct lh_scenario *sc, const struct lh
 {
 	int64_t *samples = calloc(sc->n_nodes, sizeof(*samples));
 
-	for (size_t n = 0; samples && n < sc->n_nodes; n++)
+	for (size_t r = 0; samples && r < sc->n_ranks; r++)
 		for (size_t i = 0; i < events->n_finished; i++)
-			samples[n] += lh_run_events_epoch(events, n, i)->samples;
+			samples[sc->ranks[r].node] += lh_run_events_epoch(events, r, i)->samples;
 	return samples;
+}
+
+/* When what ran began, by engine.json or, of a run that was cut, by the first rank that started. */
+static int read_begin(const char *run_dir, const struct lh_run_events *events, int64_t *ret_ns,
+		      struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_path_join(run_dir, "engine.json");
+	lh_cleanup_json json_t *engine = NULL;
+	int r = path && lh_path_exists(path) ? lh_json_read(path, &engine, err) : 0;
+
+	*ret_ns = json_integer_value(json_object_get(engine, "begin_ns"));
+	for (size_t i = 0; !*ret_ns && i < events->n_ranks; i++)
+		*ret_ns = events->ranks[i].start_ns;
+	return r;
+}
+
+/* For how long of the training each node was away; owned by the caller. */
+static int count_away(const struct lh_scenario *sc, const struct lh_run_events *events,
+		      const struct lh_run_faults *faults, const char *run_dir,
+		      struct lh_results *results, int64_t **ret_away_ns, struct lh_error *err)
+{
+	const struct lh_summary *s = &results->summary;
+	lh_cleanup_free int64_t *away_ns = calloc(sc->n_nodes, sizeof(*away_ns));
+	int64_t begin_ns = 0;
+	int r = away_ns ? read_begin(run_dir, events, &begin_ns, err)
+			: lh_fail(err, LH_ESYS, ENOMEM, "read faults.csv");
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < sc->n_nodes; i++)
+		away_ns[i] = lh_run_faults_away_ns(faults, i, s->begin_ns - begin_ns,
+						   s->begin_ns + s->wall_ns - begin_ns);
+	if (faults->n_spans)
+		lh_notes_add(&results->notes,
+			     "nodes were preempted %zu times, came back %zu times and joined late "
+			     "%zu times: faults.csv",
+			     faults->n_preemptions, faults->n_returns, faults->n_joins);
+	*ret_away_ns = lh_steal(&away_ns);
+	return 0;
 }
 
 static int add_traffic_and_cost(const struct lh_scenario *sc, const struct lh_run_events *events,
 				const char *run_dir, const int64_t *node_samples,
-				struct lh_results *results, struct lh_error *err)
+				const int64_t *away_ns, struct lh_results *results,
+				struct lh_error *err)
 {
 	lh_cleanup_run_traffic struct lh_run_traffic traffic = {0};
 	lh_cleanup_free char *counters = lh_path_join(run_dir, "counters.csv");
 	struct lh_summary *s = &results->summary;
-	struct lh_cost_usage usage = {
-		.wall_ns = s->wall_ns, .samples = s->samples, .node_samples = node_samples};
+	struct lh_cost_usage usage = {.wall_ns = s->wall_ns,
+				      .samples = s->samples,
+				      .node_samples = node_samples,
+				      .away_ns = away_ns};
 	int r;
 
 	if (!counters)
@@ -183,7 +235,7 @@ static int compute_training(const struct lh_scenario *sc, const char *run_dir,
 
 	if (events->n_finished == 0)
 		return lh_fail(err, LH_ERUN, 0, "%s: no epoch was finished by all %zu ranks%s%s",
-			       run_dir, sc->n_nodes, events->ranks[0].error ? ": " : "",
+			       run_dir, sc->n_ranks, events->ranks[0].error ? ": " : "",
 			       events->ranks[0].error ? events->ranks[0].error : "");
 	r = lh_conservation_check(sc, events, err);
 	if (r < 0)
@@ -197,15 +249,19 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 		struct lh_error *err)
 {
 	lh_cleanup_run_events struct lh_run_events events = {0};
+	lh_cleanup_run_faults struct lh_run_faults faults = {0};
 	lh_cleanup_free char *events_dir = lh_path_join(run_dir, "events");
 	lh_cleanup_free int64_t *node_samples = NULL;
+	lh_cleanup_free int64_t *away_ns = NULL;
 	int r;
 
 	if (!events_dir)
 		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", run_dir);
 	r = copy_names(sc, results, err);
 	if (r == 0)
-		r = lh_run_events_read(events_dir, sc->n_nodes, &events, err);
+		r = lh_run_faults_read(run_dir, sc, &faults, err);
+	if (r == 0)
+		r = lh_run_events_read(events_dir, sc->n_ranks, &faults, &events, err);
 	if (r == 0)
 		r = sc->model
 			    ? compute_training(sc, run_dir, &events, results, &node_samples, err)
@@ -213,7 +269,9 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 	if (r < 0)
 		return r;
 	summarize_nodes(sc, &events, &results->summary);
-	r = add_traffic_and_cost(sc, &events, run_dir, node_samples, results, err);
+	r = count_away(sc, &events, &faults, run_dir, results, &away_ns, err);
+	if (r == 0)
+		r = add_traffic_and_cost(sc, &events, run_dir, node_samples, away_ns, results, err);
 	if (r == 0)
 		r = lh_validity_read(run_dir, &events, &results->summary, &results->invalid, err);
 	if (r == 0)

@@ -10,6 +10,7 @@
 #include "core/cleanup.h"
 
 #define NS_PER_HOUR INT64_C(3600000000000)
+#define GB INT64_C(1000000000)
 #define USD_MICRO 1e6
 
 static const struct lh_column columns_of_cost[] = {
@@ -133,6 +134,8 @@ static int add_vm(struct bill *bill, size_t node_index)
 			  .item = "vm",
 			  .unit = "h",
 			  .price_unit = "USD/h"};
+	int64_t away_ns = bill->usage->away_ns ? bill->usage->away_ns[node_index] : 0;
+	int64_t there_ns = bill->usage->wall_ns - away_ns;
 	int64_t price = -1;
 
 	if (vm)
@@ -147,9 +150,9 @@ static int add_vm(struct bill *bill, size_t node_index)
 			     bill->sc->pricing.catalog.name, lh_cost_scope_name(bill->scope));
 		return 0;
 	}
-	row.quantity = (double)bill->usage->wall_ns / (double)NS_PER_HOUR;
+	row.quantity = (double)there_ns / (double)NS_PER_HOUR;
 	row.price = (double)price / USD_MICRO;
-	row.usd_micro = lh_cost_of_time(price, bill->usage->wall_ns);
+	row.usd_micro = lh_cost_of_time(price, there_ns);
 	row.source = vm->source;
 	return add_row(bill, &row, &sum->vm_usd_micro);
 }
@@ -180,12 +183,20 @@ static void add_egress_bytes(struct bill *bill, size_t from, size_t to, struct e
 	const struct lh_site *sites = bill->sc->network.sites;
 	const struct lh_site *a = &sites[bill->sc->nodes[from].site];
 	const struct lh_site *b = &sites[bill->sc->nodes[to].site];
-	struct egress *egress = &classes[lh_egress_class_of(a, b)];
+	struct egress *egress =
+		&classes[from == to ? LH_EGRESS_INSIDE_NODE : lh_egress_class_of(a, b)];
 	int64_t bytes = bill->usage->wire_bytes[from * bill->sc->n_nodes + to];
 	struct lh_error unpriced = {0};
 
-	if (from == to || !bytes)
+	if (!bytes)
 		return;
+	if (from == to) {
+		egress->is_used = true;
+		egress->bytes += bytes;
+		egress->price = (struct lh_byte_price){0, GB};
+		egress->source = "inside a node: nothing charged";
+		return;
+	}
 	if (lh_egress_price_find(&bill->sc->pricing.catalog, a, b, &egress->price, &egress->source,
 				 &unpriced) < 0) {
 		bill->cost->scopes[bill->scope].is_complete = false;
@@ -298,6 +309,22 @@ static int add_scope(struct bill *bill)
 	return add_row(bill, &total, NULL);
 }
 
+/* Says for how much time no VM is paid. */
+static void note_absences(const struct lh_scenario *sc, const struct lh_cost_usage *usage,
+			  struct lh_notes *notes)
+{
+	int64_t sum_ns = 0;
+
+	for (size_t i = 0; usage->away_ns && i < sc->n_nodes; i++)
+		sum_ns += usage->away_ns[i];
+	if (sum_ns)
+		lh_notes_add(notes,
+			     "a VM is not paid while it is away: together %.9g h of the %.9g h of "
+			     "all nodes",
+			     (double)sum_ns / (double)NS_PER_HOUR,
+			     (double)usage->wall_ns / (double)NS_PER_HOUR * (double)sc->n_nodes);
+}
+
 int lh_cost_compute(const struct lh_scenario *sc, const struct lh_cost_usage *usage,
 		    struct lh_cost *ret_cost, struct lh_error *err)
 {
@@ -320,6 +347,7 @@ int lh_cost_compute(const struct lh_scenario *sc, const struct lh_cost_usage *us
 		*ret_cost = cost;
 		return 0;
 	}
+	note_absences(sc, usage, &cost.notes);
 	for (bill.scope = 0; bill.scope < LH_N_COST_SCOPES && r == 0; bill.scope++)
 		r = add_scope(&bill);
 	if (r == 0)

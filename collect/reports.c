@@ -50,7 +50,7 @@ static void find_speakers(struct work *w)
 			lh_notes_add(w->invalid,
 				     "%s reported no progress, others did; where one rank speaks "
 				     "for all: workload.progress.of: group",
-				     w->sc->nodes[r].name);
+				     w->sc->ranks[r].name);
 }
 
 static const struct lh_rank_epoch *epoch_of(const struct work *w, size_t speaker, size_t index)
@@ -77,8 +77,8 @@ static void count_common(struct work *w)
 			lh_notes_add(w->invalid,
 				     "%s reported epoch %" PRId64 " where %s reported %" PRId64
 				     ": epochs before it count",
-				     w->sc->nodes[w->speakers[s]].name, b,
-				     w->sc->nodes[w->speakers[0]].name, a);
+				     w->sc->ranks[w->speakers[s]].name, b,
+				     w->sc->ranks[w->speakers[0]].name, a);
 			w->n_epochs = i;
 			return;
 		}
@@ -90,7 +90,7 @@ static int64_t first_start_ns(const struct work *w)
 	int64_t first = INT64_MAX;
 
 	for (size_t r = 0; r < w->events->n_ranks; r++)
-		if (w->events->ranks[r].start_ns < first)
+		if (w->events->ranks[r].start_ns && w->events->ranks[r].start_ns < first)
 			first = w->events->ranks[r].start_ns;
 	return first;
 }
@@ -243,7 +243,7 @@ static int64_t *count_node_samples(const struct work *w, size_t first, const str
 	samples = calloc(w->sc->n_nodes, sizeof(*samples));
 	for (size_t k = 0; samples && k < w->n_speakers; k++)
 		for (size_t i = first; i < w->n_epochs; i++)
-			samples[w->speakers[k]] += epoch_of(w, k, i)->samples;
+			samples[w->sc->ranks[w->speakers[k]].node] += epoch_of(w, k, i)->samples;
 	return samples;
 }
 

@@ -68,6 +68,15 @@ static int spread(struct lh_run_traffic *traffic, size_t pair, const struct shar
 	return 0;
 }
 
+/* Where what one node sent to another is added up: by their sites, or where both are one, apart. */
+static size_t pair_of(const struct lh_scenario *sc, size_t from, size_t to)
+{
+	size_t n = sc->network.n_sites;
+
+	return from == to ? n * n + sc->nodes[from].site
+			  : sc->nodes[from].site * n + sc->nodes[to].site;
+}
+
 static int add_events(const struct lh_scenario *sc, const struct lh_run_events *events, size_t rank,
 		      struct lh_run_traffic *traffic, struct lh_error *err)
 {
@@ -76,22 +85,20 @@ static int add_events(const struct lh_scenario *sc, const struct lh_run_events *
 	for (size_t i = 0; i < r->n_traffic; i++) {
 		const struct lh_rank_traffic *t = &r->traffic[i];
 
-		for (size_t peer = 0; peer < traffic->n_nodes; peer++) {
+		for (size_t k = 0; k < t->n_sent; k++) {
+			const struct lh_rank_sent *sent = &t->sent[k];
 			struct share share = {t->from_ns, t->to_ns, {0}};
-			size_t pair =
-				sc->nodes[rank].site * traffic->n_sites + sc->nodes[peer].site;
+			size_t pair = pair_of(sc, sc->ranks[rank].node, sc->ranks[sent->peer].node);
 			int res;
 
-			share.amounts[LH_TRAFFIC_PAYLOAD_BYTES] = t->payload_bytes[peer];
-			share.amounts[LH_TRAFFIC_CONTROL_BYTES] = t->control_bytes[peer];
-			if (!t->payload_bytes[peer] && !t->control_bytes[peer])
-				continue;
+			share.amounts[LH_TRAFFIC_PAYLOAD_BYTES] = sent->payload_bytes;
+			share.amounts[LH_TRAFFIC_CONTROL_BYTES] = sent->control_bytes;
 			if (!clip(traffic, &share))
 				continue;
 			res = spread(traffic, pair, &share, err);
 			if (res < 0)
 				return res;
-			traffic->sent_bytes += t->payload_bytes[peer] + t->control_bytes[peer];
+			traffic->sent_bytes += sent->payload_bytes + sent->control_bytes;
 		}
 	}
 	return 0;
@@ -153,7 +160,7 @@ static int add_sample(const struct lh_scenario *sc, struct lh_run_traffic *traff
 	int64_t from_ns =
 		to_ns - last->values[T_NS] > NS_PER_S ? to_ns - NS_PER_S : last->values[T_NS];
 	struct share share = {from_ns, to_ns, {0}};
-	size_t pair = sc->nodes[from].site * traffic->n_sites + sc->nodes[to].site;
+	size_t pair = pair_of(sc, from, to);
 	static const struct {
 		int column;
 		int quantity;
@@ -250,7 +257,7 @@ int lh_run_traffic_read(const struct lh_scenario *sc, const struct lh_run_events
 	traffic.n_nodes = sc->n_nodes;
 	traffic.n_sites = sc->network.n_sites;
 	traffic.n_seconds = (size_t)n_seconds;
-	traffic.pairs = calloc(traffic.n_sites * traffic.n_sites, sizeof(*traffic.pairs));
+	traffic.pairs = calloc(traffic.n_sites * (traffic.n_sites + 1), sizeof(*traffic.pairs));
 	traffic.wire_bytes = calloc(sc->n_nodes * sc->n_nodes, sizeof(*traffic.wire_bytes));
 	if (!traffic.pairs || !traffic.wire_bytes)
 		r = lh_fail(err, LH_ESYS, ENOMEM, "add up the traffic");
@@ -270,7 +277,7 @@ int lh_run_traffic_read(const struct lh_scenario *sc, const struct lh_run_events
 
 void lh_run_traffic_done(struct lh_run_traffic *traffic)
 {
-	for (size_t i = 0; traffic->pairs && i < traffic->n_sites * traffic->n_sites; i++)
+	for (size_t i = 0; traffic->pairs && i < traffic->n_sites * (traffic->n_sites + 1); i++)
 		free(traffic->pairs[i]);
 	free(traffic->pairs);
 	free(traffic->wire_bytes);
@@ -289,6 +296,9 @@ static const struct lh_column columns_of_traffic[] = {
 	{"ack_packets", "ack packets", LH_CELL_INT, 0, 0, 6},
 };
 
+/* To whom a site's nodes send over their inner networks; no name of a site. */
+static const char inside_node[] = "(inside node)";
+
 static bool is_silent(const struct lh_traffic_second *second)
 {
 	for (int q = 0; q < LH_N_TRAFFIC_QUANTITIES; q++)
@@ -300,7 +310,7 @@ static bool is_silent(const struct lh_traffic_second *second)
 void lh_run_traffic_format(const struct lh_scenario *sc, const struct lh_run_traffic *traffic,
 			   struct lh_table *ret_table)
 {
-	size_t n_pairs = traffic->n_sites * traffic->n_sites;
+	size_t n = traffic->n_sites, n_pairs = n * (n + 1);
 
 	lh_table_init(ret_table, columns_of_traffic,
 		      sizeof(columns_of_traffic) / sizeof(columns_of_traffic[0]));
@@ -315,8 +325,10 @@ void lh_run_traffic_format(const struct lh_scenario *sc, const struct lh_run_tra
 			continue;
 		lh_table_row(ret_table);
 		lh_table_put_int(ret_table, (int64_t)second);
-		lh_table_put_text(ret_table, sc->network.sites[pair / traffic->n_sites].name);
-		lh_table_put_text(ret_table, sc->network.sites[pair % traffic->n_sites].name);
+		lh_table_put_text(ret_table,
+				  sc->network.sites[pair < n * n ? pair / n : pair - n * n].name);
+		lh_table_put_text(ret_table,
+				  pair < n * n ? sc->network.sites[pair % n].name : inside_node);
 		for (int q = 0; q < LH_N_TRAFFIC_QUANTITIES; q++) {
 			if (q >= LH_TRAFFIC_WIRE_BYTES ? !traffic->has_counters
 						       : !traffic->has_events)

@@ -46,8 +46,10 @@ struct lh_run_traffic {
 	size_t n_seconds;
 	bool has_counters;
 	bool has_events;		  /* what was sent is known, not only what passed */
-	struct lh_traffic_second **pairs; /* [from site x n_sites + to site]: n_seconds, or NULL */
-	int64_t *wire_bytes;		  /* [from node x n_nodes + to node]: within the training */
+	struct lh_traffic_second **pairs; /* [from site x n_sites + to site], then, by site, inside
+					     its nodes: n_seconds, or NULL */
+	int64_t *wire_bytes;		  /* [from node x n_nodes + to node]: within the training;
+					     of one node its inner network's */
 	int64_t sent_bytes;		  /* payload and control, all nodes, within the training */
 	int64_t dropped_packets;	  /* all nodes, within the training */
 };

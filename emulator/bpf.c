@@ -163,6 +163,8 @@ static void emit_node_index(struct program *p, int reg, const struct lh_plan *pl
 {
 	emit(p, TO_BE32(reg));
 	emit(p, ADD32_IMM(reg, -(int32_t)plan->nodes[0].address));
+	if (plan->rank_bits)
+		emit(p, RSH_IMM(reg, (int32_t)plan->rank_bits));
 	emit_jump(p, JUMP_GE(reg, (int32_t)plan->n_nodes), outside);
 }
 

@@ -59,7 +59,7 @@ static bool is_wanted(const struct lh_tap *tap, const struct pcap_pkthdr *head, 
 	for (int i = 0; i < 2; i++, bytes += 4) {
 		uint32_t address = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
 				   (uint32_t)bytes[2] << 8 | bytes[3];
-		size_t node = address - plan->nodes[0].address;
+		size_t node = lh_plan_node_at(plan, address);
 
 		if (node < plan->n_nodes && tap->peers[node])
 			return true;
@@ -222,7 +222,7 @@ static int open_tap(struct lh_net *net, struct lh_tap *tap, const char *run_dir,
 
 	if (!path)
 		return lh_fail(err, LH_ESYS, ENOMEM, "capture");
-	r = lh_net_enter(net, tap->node, err);
+	r = lh_net_enter_card(net, tap->node, err);
 	if (r == 0)
 		r = open_link(tap, err);
 	lh_net_leave(net, &ignored);

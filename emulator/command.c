@@ -50,14 +50,14 @@ static char *bytes_from_json(const json_t *value)
 
 static json_t *command_to_json(const struct lh_command *c)
 {
-	json_t *environment = json_array(), *nodes = json_array();
+	json_t *environment = json_array(), *ranks = json_array();
 
 	for (char **e = c->environment; *e; e++)
 		json_array_append_new(environment, bytes_to_json(*e));
-	for (size_t i = 0; i < c->n_nodes; i++)
-		json_array_append_new(nodes, json_integer((json_int_t)c->nodes[i]));
+	for (size_t i = 0; i < c->n_ranks; i++)
+		json_array_append_new(ranks, json_integer((json_int_t)c->ranks[i]));
 	return json_pack("{s:o, s:o, s:o, s:I, s:b, s:i}", "environment", environment, "cwd",
-			 bytes_to_json(c->cwd), "nodes", nodes, "time_limit_ns",
+			 bytes_to_json(c->cwd), "ranks", ranks, "time_limit_ns",
 			 (json_int_t)c->time_limit_ns, "keep_going", c->keep_going, "terminal",
 			 (int)c->terminal);
 }
@@ -77,31 +77,31 @@ int lh_command_write(const char *path, const struct lh_command *command, struct 
 int lh_command_take(const char *path, struct lh_command *ret, struct lh_error *err)
 {
 	lh_cleanup_json json_t *doc = NULL;
-	const json_t *environment, *nodes;
+	const json_t *environment, *ranks;
 	int r = lh_json_read(path, &doc, err);
 
 	if (r < 0)
 		return r;
 	unlink(path);
 	environment = json_object_get(doc, "environment");
-	nodes = json_object_get(doc, "nodes");
+	ranks = json_object_get(doc, "ranks");
 	*ret = (struct lh_command){
 		.environment = calloc(json_array_size(environment) + 1, sizeof(char *)),
 		.cwd = bytes_from_json(json_object_get(doc, "cwd")),
-		.nodes = calloc(json_array_size(nodes) + 1, sizeof(size_t)),
-		.n_nodes = json_array_size(nodes),
+		.ranks = calloc(json_array_size(ranks) + 1, sizeof(size_t)),
+		.n_ranks = json_array_size(ranks),
 		.time_limit_ns = json_integer_value(json_object_get(doc, "time_limit_ns")),
 		.keep_going = json_is_true(json_object_get(doc, "keep_going")),
 		.terminal =
 			(enum lh_terminal_kind)json_integer_value(json_object_get(doc, "terminal")),
 	};
-	if (!ret->environment || !ret->cwd || !ret->nodes)
+	if (!ret->environment || !ret->cwd || !ret->ranks)
 		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", path);
 	for (size_t i = 0; i < json_array_size(environment); i++)
 		if (!(ret->environment[i] = bytes_from_json(json_array_get(environment, i))))
 			return lh_fail(err, LH_ESYS, ENOMEM, "read %s", path);
-	for (size_t i = 0; i < ret->n_nodes; i++)
-		ret->nodes[i] = (size_t)json_integer_value(json_array_get(nodes, i));
+	for (size_t i = 0; i < ret->n_ranks; i++)
+		ret->ranks[i] = (size_t)json_integer_value(json_array_get(ranks, i));
 	return 0;
 }
 
@@ -111,7 +111,7 @@ void lh_command_done(struct lh_command *c)
 		free(*e);
 	free(c->environment);
 	free(c->cwd);
-	free(c->nodes);
+	free(c->ranks);
 	*c = (struct lh_command){.environment = NULL};
 }
 

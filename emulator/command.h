@@ -18,11 +18,11 @@
 struct lh_command {
 	char **environment; /* NAME=VALUE; ends with NULL */
 	char *cwd;
-	size_t *nodes; /* that it runs in, in order of their ranks */
-	size_t n_nodes;
+	size_t *ranks; /* that run it, in order */
+	size_t n_ranks;
 	int64_t time_limit_ns;		/* of the run's clock; 0: none */
 	bool keep_going;		/* others go on when one has failed */
-	enum lh_terminal_kind terminal; /* of the first node's program */
+	enum lh_terminal_kind terminal; /* of the first rank's program */
 };
 
 /* Writes it to path, readable by the user alone; the file must not exist. */

@@ -33,9 +33,9 @@ enum ending { RUNNING, ENDED, STOPPED, OUT_OF_TIME, STOPPED_AS_ASKED, AWAY };
 static const char *const ending_names[] = {"running",	 "ended",      "stopped",
 					   "time limit", "stop after", "preempted"};
 
-/* One node's program. */
+/* One rank's program. */
 struct job {
-	size_t node;
+	size_t rank; /* of the scenario; among those that run it is its place in the list */
 	char *host_name;
 	struct lh_program program;
 	int file_fds[LH_N_REPORT_STREAMS]; /* where what it says is kept */
@@ -104,7 +104,7 @@ static int open_reports(struct jobs *jobs, size_t rank, struct lh_error *err)
 	const struct lh_engine *e = jobs->e;
 	struct job *job = &jobs->list[rank];
 	const struct lh_reports_spec spec = {&e->req->scenario->workload.progress,
-					     e->plan->nodes[job->node].name, rank, jobs->n,
+					     e->plan->ranks[job->rank].name, rank, jobs->n,
 					     e->req->owns_kernel};
 	unsigned before = job->n_starts;
 	lh_cleanup_free char *path =
@@ -125,11 +125,11 @@ static int write_hosts(const struct lh_engine *e, struct lh_error *err)
 	if (!f)
 		return lh_fail(err, LH_ESYS, errno, "create hosts");
 	fputs("127.0.0.1 localhost\n", f);
-	for (size_t i = 0; i < e->plan->n_nodes; i++) {
-		lh_cleanup_free char *name = lh_host_name(e->plan->nodes[i].name);
+	for (size_t i = 0; i < e->plan->n_ranks; i++) {
+		lh_cleanup_free char *name = lh_host_name(e->plan->ranks[i].name);
 
 		fprintf(f, "%s %s\n",
-			lh_address_format(e->plan->nodes[i].address, address, sizeof(address)),
+			lh_address_format(e->plan->ranks[i].address, address, sizeof(address)),
 			name ? name : "");
 	}
 	return fflush(f) == 0 ? 0 : lh_fail(err, LH_ESYS, errno, "write hosts");
@@ -142,10 +142,10 @@ static int start_job(struct jobs *jobs, size_t rank, struct lh_error *err)
 	struct lh_engine *e = jobs->e;
 	struct job *job = &jobs->list[rank];
 	bool has_terminal = rank == 0 && jobs->terminal && !job->n_starts;
-	const struct lh_variables_spec of = {.node = job->node,
+	const struct lh_variables_spec of = {.member = job->rank,
 					     .rank = rank,
 					     .n_ranks = jobs->n,
-					     .master = jobs->list[0].node,
+					     .master = jobs->list[0].rank,
 					     .report_path = jobs->report_path,
 					     .doors_folder = jobs->doors_folder,
 					     .incarnation = job->n_starts};
@@ -180,14 +180,14 @@ static int start_job(struct jobs *jobs, size_t rank, struct lh_error *err)
 	if (r == 0)
 		r = open_reports(jobs, rank, err);
 	if (r == 0)
-		r = lh_program_start(e->net, job->node, &spec, &job->program, err);
+		r = lh_program_start(e->net, job->rank, &spec, &job->program, err);
 	if (r == 0 && spec.input_fd)
 		r = lh_terminal_begin(jobs->terminal, err);
 	lh_variables_done(&ours);
 	job->n_starts++;
 	job->ending = RUNNING;
 	job->is_told = false;
-	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->nodes[job->node].name) : 0;
+	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->ranks[job->rank].name) : 0;
 }
 
 /* Where a stream of a program is read from; -1: nowhere. */
@@ -294,10 +294,16 @@ static int note_end(struct jobs *jobs, struct job *job, enum ending ending, stru
 	return 0;
 }
 
+static size_t node_of(const struct jobs *jobs, const struct job *job)
+{
+	return jobs->e->plan->ranks[job->rank].node;
+}
+
 /* Whether a program that is away comes back in time. */
 static bool is_awaited(const struct jobs *jobs, const struct job *job, bool is_over)
 {
-	return job->ending == AWAY && !is_over && lh_churn_will_start(jobs->e->churn, job->node);
+	return job->ending == AWAY && !is_over &&
+	       lh_churn_will_start(jobs->e->churn, node_of(jobs, job));
 }
 
 /* Notes those that have ended; returns how many still run or are still to come. */
@@ -397,7 +403,7 @@ static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 static json_t *job_to_json(const struct jobs *jobs, size_t rank)
 {
 	const struct job *job = &jobs->list[rank];
-	const struct lh_plan_node *node = &jobs->e->plan->nodes[job->node];
+	const struct lh_plan_rank *node = &jobs->e->plan->ranks[job->rank];
 	int sig = job->ending == ENDED ? lh_program_signal(&job->program) : 0;
 	char address[16];
 	json_t *doc = json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:I, s:I}", "node", node->name,
@@ -427,7 +433,7 @@ static int write_result(const struct jobs *jobs, struct lh_error *err)
 		json_array_append_new(nodes, job_to_json(jobs, i));
 	doc = json_pack("{s:s, s:o, s:i, s:s*, s:o}", "format", "longhaul-exec/1", "command",
 			command, "status", failed ? status_of(failed) : 0, "first_failed",
-			failed ? jobs->e->plan->nodes[failed->node].name : NULL, "nodes", nodes);
+			failed ? jobs->e->plan->ranks[failed->rank].name : NULL, "nodes", nodes);
 	return lh_engine_write_json(jobs->e, "exec.json", doc, err);
 }
 
@@ -472,12 +478,12 @@ static int prepare(struct jobs *jobs, struct lh_error *err)
 		struct job *job = &jobs->list[i];
 		const char *node;
 
-		*job = (struct job){.node = jobs->command->nodes[i],
+		*job = (struct job){.rank = jobs->command->ranks[i],
 				    .program = LH_PROGRAM_NONE,
 				    .ending = AWAY,
 				    .file_fds = {-1, -1, -1},
 				    .fifo_fd = -1};
-		node = jobs->e->plan->nodes[job->node].name;
+		node = jobs->e->plan->ranks[job->rank].name;
 		job->host_name = lh_host_name(node);
 		if (!job->host_name || strlen(job->host_name) > HOST_NAME_LENGTH_MAX)
 			return lh_fail(err, LH_ERUN, 0,
@@ -532,56 +538,63 @@ static void jobs_done(struct jobs *jobs)
 
 /* ---- nodes that go and come -------------------------------------------------------------- */
 
-/* The job of a node; NULL where nothing is run in it. */
-static struct job *job_in(struct jobs *jobs, size_t node)
+/* The next job in a node, after one (NULL: the first); NULL where there is no more. */
+static struct job *next_in(struct jobs *jobs, size_t node, struct job *job)
 {
-	for (size_t i = 0; i < jobs->n; i++)
-		if (jobs->list[i].node == node)
-			return &jobs->list[i];
+	for (job = job ? job + 1 : jobs->list; job < jobs->list + jobs->n; job++)
+		if (node_of(jobs, job) == node)
+			return job;
 	return NULL;
 }
 
 static bool is_done(void *context, size_t node)
 {
-	const struct job *job = job_in(context, node);
+	struct job *job = next_in(context, node, NULL);
+	bool has_any = job;
 
-	return job && job->ending != RUNNING && job->ending != AWAY;
+	for (; job; job = next_in(context, node, job))
+		if (job->ending == RUNNING || job->ending == AWAY)
+			return false;
+	return has_any;
 }
 
 static int notify(void *context, size_t node, struct lh_error *err)
 {
-	struct job *job = job_in(context, node);
-
 	(void)err;
-	if (job) {
+	for (struct job *job = NULL; (job = next_in(context, node, job));) {
 		job->is_told = true;
 		lh_program_ask(&job->program);
 	}
 	return 0;
 }
 
-static int end_job(void *context, size_t node, struct lh_error *err)
+static int end_jobs(void *context, size_t node, struct lh_error *err)
 {
-	struct job *job = job_in(context, node);
+	int r = 0;
 
-	if (!job || job->ending != RUNNING)
-		return 0;
-	lh_program_kill(&job->program);
-	return note_loss(context, job, err);
+	for (struct job *job = NULL; r == 0 && (job = next_in(context, node, job));) {
+		if (job->ending != RUNNING)
+			continue;
+		lh_program_kill(&job->program);
+		r = note_loss(context, job, err);
+	}
+	return r;
 }
 
 static int start_again(void *context, size_t node, unsigned incarnation, struct lh_error *err)
 {
 	struct jobs *jobs = context;
-	struct job *job = job_in(jobs, node);
+	int r = 0;
 
 	(void)incarnation;
-	return job && lh_now_ns() < jobs->deadline_ns
-		       ? start_job(jobs, (size_t)(job - jobs->list), err)
-		       : 0;
+	if (lh_now_ns() >= jobs->deadline_ns)
+		return 0;
+	for (struct job *job = NULL; r == 0 && (job = next_in(context, node, job));)
+		r = start_job(jobs, (size_t)(job - jobs->list), err);
+	return r;
 }
 
-static const struct lh_churn_ops churn_ops = {is_done, notify, end_job, start_again};
+static const struct lh_churn_ops churn_ops = {is_done, notify, end_jobs, start_again};
 
 int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 {
@@ -591,7 +604,7 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	struct jobs jobs = {.e = e,
 			    .hosts_path = hosts,
 			    .command = command,
-			    .n = command->n_nodes,
+			    .n = command->n_ranks,
 			    .signal_fd = -1,
 			    .heartbeat_fd = -1,
 			    .first_failed = -1,
@@ -610,7 +623,7 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	if (workload->stop_after_ns > 0)
 		set_deadline(&jobs, e->begin_ns + workload->stop_after_ns, STOPPED_AS_ASKED);
 	for (size_t i = 0; i < jobs.n && r == 0; i++)
-		if (!lh_churn_is_away(e->churn, jobs.list[i].node))
+		if (!lh_churn_is_away(e->churn, node_of(&jobs, &jobs.list[i])))
 			r = start_job(&jobs, i, err);
 	if (r == 0)
 		r = wait_for_all(&jobs, err);

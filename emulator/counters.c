@@ -117,6 +117,9 @@ static int read_sample(struct sample *sample, struct lh_error *err)
 		if (sample->net->routers[i].nl)
 			r = lh_qdisc_dump(sample->net->routers[i].nl, sample_qdisc, sample, err);
 	}
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (plan->nodes[i].n_ranks > 1)
+			r = lh_net_count_inner(sample->net, i, &sample->counters[i * n + i], err);
 	for (size_t i = 0; i < n * n && r == 0; i++) {
 		const struct lh_bpf *bpf = &sample->net->bpf;
 		struct lh_net_counter *c = &sample->counters[i];
@@ -205,13 +208,13 @@ static bool is_explained(const struct lh_net *net, const struct lh_net_counter *
 	return false;
 }
 
-/* What node i has counted since it was made. */
-static int read_node(const struct lh_net *net, size_t i, struct lh_node_faults *ret,
+/* Adds what a rank has counted since it was made. */
+static int read_rank(const struct lh_net *net, size_t rank, struct lh_node_faults *ret,
 		     struct lh_error *err)
 {
 	lh_cleanup_free char *snmp = NULL;
 	lh_cleanup_free char *netstat = NULL;
-	int r = lh_net_enter(net, i, err);
+	int r = lh_net_enter_rank(net, rank, err);
 
 	if (r == 0)
 		r = lh_file_read("/proc/thread-self/net/snmp", PROC_FILE_MAX_BYTES, &snmp, NULL,
@@ -223,12 +226,24 @@ static int read_node(const struct lh_net *net, size_t i, struct lh_node_faults *
 		r = lh_cable_read_drops(&ret->link_drops, err);
 	if (r < 0)
 		return r;
-	ret->retransmits = lh_proc_value(snmp, "Tcp:", "RetransSegs");
-	ret->timeouts = lh_proc_value(netstat, "TcpExt:", "TCPTimeouts");
-	ret->receive_queue_drops = lh_proc_value(netstat, "TcpExt:", "TCPRcvQDrop") +
-				   lh_proc_value(netstat, "TcpExt:", "TCPBacklogDrop") +
-				   lh_proc_value(netstat, "TcpExt:", "RcvPruned");
+	ret->retransmits += lh_proc_value(snmp, "Tcp:", "RetransSegs");
+	ret->timeouts += lh_proc_value(netstat, "TcpExt:", "TCPTimeouts");
+	ret->receive_queue_drops += lh_proc_value(netstat, "TcpExt:", "TCPRcvQDrop") +
+				    lh_proc_value(netstat, "TcpExt:", "TCPBacklogDrop") +
+				    lh_proc_value(netstat, "TcpExt:", "RcvPruned");
 	return 0;
+}
+
+/* What all ranks of node i have counted since they were made; into zeros. */
+static int read_node(const struct lh_net *net, size_t i, struct lh_node_faults *ret,
+		     struct lh_error *err)
+{
+	const struct lh_plan_node *n = &net->plan->nodes[i];
+	int r = 0;
+
+	for (size_t k = n->first_rank; k < n->first_rank + n->n_ranks && r == 0; k++)
+		r = read_rank(net, k, ret, err);
+	return r;
 }
 
 static int read_softnet(uint64_t *ret_drops, struct lh_error *err)
@@ -248,8 +263,10 @@ int lh_net_forget_faults(struct lh_net *net, struct lh_error *err)
 	struct lh_error ignored;
 	int r = read_softnet(&net->before[n].softnet_drops, err);
 
-	for (size_t i = 0; i < n && r == 0; i++)
+	for (size_t i = 0; i < n && r == 0; i++) {
+		net->before[i] = (struct lh_node_faults){.softnet_drops = 0};
 		r = read_node(net, i, &net->before[i], err);
+	}
 	lh_net_leave(net, &ignored);
 	return r;
 }
@@ -328,6 +345,8 @@ int lh_net_read_faults(struct lh_net *net, struct lh_net_faults *ret_faults, str
 	for (size_t i = 0; i < n * n && !net->wan; i++)
 		if (i / n != i % n)
 			sort_drops(net->plan, i / n, i % n, &counters[i], &f);
+		else
+			f.qdisc_drops += counters[i].dropped_packets;
 	for (size_t i = 0; i < 2 * net->plan->n_accesses && !net->wan; i++)
 		f.path_drops += links[i].dropped_packets;
 	r = read_softnet(&softnet, err);

@@ -41,15 +41,17 @@ static int write_script(const char *folder, struct lh_error *err)
 	return r;
 }
 
-/* Node i's network as a file. */
-static int add_node(const struct lh_net *net, size_t i, const char *folder, struct lh_error *err)
+/* A rank's network as a file. */
+static int add_rank(const struct lh_net *net, size_t i, const char *folder, struct lh_error *err)
 {
-	lh_cleanup_free char *host = lh_host_name(net->plan->nodes[i].name);
+	lh_cleanup_free char *host = lh_host_name(net->plan->ranks[i].name);
 	lh_cleanup_free char *path = lh_strf("%s/nodes/%s", folder, host ? host : "");
 	lh_cleanup_close int file = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0444) : -1;
 	char source[64];
 
-	snprintf(source, sizeof(source), "/proc/self/fd/%d", net->node_ns_fds[i]);
+	snprintf(source, sizeof(source), "/proc/self/fd/%d",
+		 net->rank_ns_fds[i] >= 0 ? net->rank_ns_fds[i]
+					  : net->node_ns_fds[net->plan->ranks[i].node]);
 	if (file < 0 || mount(source, path, NULL, MS_BIND, NULL) < 0)
 		return lh_fail(err, LH_ESYS, errno, "make a way into %s", host ? host : "a node");
 	return 0;
@@ -63,7 +65,7 @@ int lh_doors_make(const struct lh_net *net, const char *folder, struct lh_error 
 	if (mount("none", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") < 0 || !nodes)
 		return lh_fail(err, LH_ESYS, errno, "mount a folder for longhaul-node");
 	r = lh_dir_make(nodes, err);
-	for (size_t i = 0; i < net->plan->n_nodes && r == 0; i++)
-		r = add_node(net, i, folder, err);
+	for (size_t i = 0; i < net->plan->n_ranks && r == 0; i++)
+		r = add_rank(net, i, folder, err);
 	return r < 0 ? r : write_script(folder, err);
 }

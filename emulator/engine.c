@@ -20,7 +20,7 @@
 #include "emulator/verify.h"
 #include "emulator/wan.h"
 
-enum { FILES = 256 + LH_PROBE_FILES_MAX, FILES_OF_NODE = 8 };
+enum { FILES = 256 + LH_PROBE_FILES_MAX, FILES_OF_RANK = 8, FILES_OF_NODE = 2 };
 
 char *lh_engine_path(const struct lh_engine *e, const char *name)
 {
@@ -82,7 +82,7 @@ int lh_engine_sample(struct lh_engine *e, struct lh_error *err)
 		for (size_t to = 0; to < n; to++) {
 			const struct lh_net_counter *c = &e->now[from * n + to];
 
-			if (from == to || memcmp(c, &e->last[from * n + to], sizeof(*c)) == 0)
+			if (memcmp(c, &e->last[from * n + to], sizeof(*c)) == 0)
 				continue;
 			n_moved++;
 			fprintf(e->counters,
@@ -138,10 +138,11 @@ static int open_counters(struct lh_engine *e, struct lh_error *err)
 	return r < 0 ? r : 0;
 }
 
-/* Every node takes some descriptors: a namespace, a socket, pipes and files of a program. */
+/* Every node takes some descriptors, and every rank: a namespace, a socket, pipes and files of a
+ * program. */
 static int raise_file_limit(struct lh_engine *e, struct lh_error *err)
 {
-	rlim_t wanted = FILES + FILES_OF_NODE * e->plan->n_nodes;
+	rlim_t wanted = FILES + FILES_OF_RANK * e->plan->n_ranks + FILES_OF_NODE * e->plan->n_nodes;
 	struct rlimit raised;
 
 	if (getrlimit(RLIMIT_NOFILE, &e->file_limit) < 0)
@@ -154,8 +155,8 @@ static int raise_file_limit(struct lh_engine *e, struct lh_error *err)
 		raised.rlim_max = wanted;
 	if (setrlimit(RLIMIT_NOFILE, &raised) < 0)
 		return lh_fail(err, LH_EENV, errno,
-			       "%zu nodes take up to %llu open files (ulimit -n %llu)",
-			       e->plan->n_nodes, (unsigned long long)wanted,
+			       "%zu ranks take up to %llu open files (ulimit -n %llu)",
+			       e->plan->n_ranks, (unsigned long long)wanted,
 			       (unsigned long long)wanted);
 	return 0;
 }
@@ -163,7 +164,7 @@ static int raise_file_limit(struct lh_engine *e, struct lh_error *err)
 static int probe(struct lh_engine *e, struct lh_error *err)
 {
 	lh_cleanup_free char *path = lh_engine_path(e, "links.csv");
-	bool measures = e->plan->n_nodes > 1 && e->plan->scenario->run.probe != LH_PROBE_NONE;
+	bool measures = e->plan->n_ranks > 1 && e->plan->scenario->run.probe != LH_PROBE_NONE;
 	int r = measures ? lh_probe_run(e->net, e->plan, &e->links, err) : 0;
 
 	if (!measures)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trainers as children: one per node, in the node's namespace, ended by the kernel when
+ * Trainers as children: one per rank, in its namespace, ended by the kernel when
  * this process dies, reaped here. Private to the emulator.
  */
 #ifndef LH_EMULATOR_LAUNCH_H
@@ -16,8 +16,8 @@ struct lh_child {
 	int status; /* as from waitpid, once reaped */
 };
 
-/* Starts argv in the namespace of node i, its standard output and error in log_path. */
-int lh_child_start(const struct lh_net *net, size_t node, char *const argv[], const char *log_path,
+/* Starts argv in the namespace of a rank, its standard output and error in log_path. */
+int lh_child_start(const struct lh_net *net, size_t rank, char *const argv[], const char *log_path,
 		   struct lh_child *ret_child, struct lh_error *err);
 
 /* Waits for any child to end, for SIGALRM, and at most until CLOCK_MONOTONIC reaches until_ns, also

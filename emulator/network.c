@@ -80,19 +80,25 @@ static int alloc(struct lh_net *net, struct lh_error *err)
 	net->n_routers = LH_ROUTER_ACCESS + n_accesses;
 	net->routers = calloc(net->n_routers, sizeof(*net->routers));
 	net->node_ns_fds = calloc(n, sizeof(*net->node_ns_fds));
+	net->rank_ns_fds = calloc(net->plan->n_ranks, sizeof(*net->rank_ns_fds));
+	net->node_nls = calloc(n, sizeof(*net->node_nls));
 	net->ports = calloc(n, sizeof(*net->ports));
 	net->lines = calloc(n, sizeof(*net->lines));
 	net->stages = calloc(n, sizeof(*net->stages));
 	net->ups = calloc(n_accesses + 1, sizeof(*net->ups));
 	net->downs = calloc(n_accesses + 1, sizeof(*net->downs));
 	net->before = calloc(n + 1, sizeof(*net->before));
+	net->away_nodes = calloc(n, sizeof(*net->away_nodes));
 	net->pinned = json_object();
 	for (size_t i = 0; net->routers && i < net->n_routers; i++)
 		net->routers[i].ns_fd = -1;
 	for (size_t i = 0; net->node_ns_fds && i < n; i++)
 		net->node_ns_fds[i] = -1;
-	return net->routers && net->node_ns_fds && net->ports && net->lines && net->stages &&
-			       net->ups && net->downs && net->before && net->pinned
+	for (size_t i = 0; net->rank_ns_fds && i < net->plan->n_ranks; i++)
+		net->rank_ns_fds[i] = -1;
+	return net->routers && net->rank_ns_fds && net->node_nls && net->node_ns_fds &&
+			       net->ports && net->lines && net->stages && net->ups && net->downs &&
+			       net->before && net->away_nodes && net->pinned
 		       ? 0
 		       : lh_fail(err, LH_ESYS, ENOMEM, "build the network");
 }
@@ -145,6 +151,11 @@ void lh_net_close(struct lh_net *net)
 	}
 	for (size_t i = 0; net->node_ns_fds && i < net->plan->n_nodes; i++)
 		close_fd(net->node_ns_fds[i]);
+	for (size_t i = 0; net->rank_ns_fds && i < net->plan->n_ranks; i++)
+		close_fd(net->rank_ns_fds[i]);
+	for (size_t i = 0; net->node_nls && i < net->plan->n_nodes; i++)
+		lh_nl_close(net->node_nls[i]);
+	lh_net_forget_away(net);
 	lh_nl_close(net->home);
 	close_fd(net->home_ns_fd);
 	close_fd(net->wake_fd);
@@ -152,6 +163,8 @@ void lh_net_close(struct lh_net *net)
 	lh_cgroup_leave(net->cgroup);
 	free(net->routers);
 	free(net->node_ns_fds);
+	free(net->rank_ns_fds);
+	free(net->node_nls);
 	free(net->ports);
 	free(net->lines);
 	free(net->stages);
@@ -163,6 +176,19 @@ void lh_net_close(struct lh_net *net)
 }
 
 int lh_net_enter(const struct lh_net *net, size_t node, struct lh_error *err)
+{
+	return lh_net_enter_rank(net, net->plan->nodes[node].first_rank, err);
+}
+
+int lh_net_enter_rank(const struct lh_net *net, size_t rank, struct lh_error *err)
+{
+	int own = net->rank_ns_fds[rank];
+
+	return own >= 0 ? lh_netns_enter(own, err)
+			: lh_net_enter_card(net, net->plan->ranks[rank].node, err);
+}
+
+int lh_net_enter_card(const struct lh_net *net, size_t node, struct lh_error *err)
 {
 	return lh_netns_enter(net->node_ns_fds[node], err);
 }

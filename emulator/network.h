@@ -40,8 +40,13 @@ void lh_net_close(struct lh_net *net);
  * was set. What happened until then counts for no fault. */
 int lh_net_shape(struct lh_net *net, struct lh_error *err);
 
-/* Enters the namespace of node i with the calling thread; lh_net_leave goes back. */
+/* Enters the namespace of node i, of several ranks in it the first one's, with the calling thread;
+ * lh_net_leave goes back. */
 int lh_net_enter(const struct lh_net *net, size_t node, struct lh_error *err);
+int lh_net_enter_rank(const struct lh_net *net, size_t rank, struct lh_error *err);
+
+/* Enters the namespace where node i's card is: another one where it has several ranks. */
+int lh_net_enter_card(const struct lh_net *net, size_t node, struct lh_error *err);
 int lh_net_leave(const struct lh_net *net, struct lh_error *err);
 
 /* A pair of nodes, and what it is to have from now on. */
@@ -79,7 +84,8 @@ struct lh_net_counter {
 	uint64_t dropped_packets;
 };
 
-/* Reads the counters of all pairs into counters[from * n_nodes + to]. */
+/* Reads the counters of all pairs into counters[from * n_nodes + to]; where both are one node,
+ * those of its inner network. */
 int lh_net_read_counters(struct lh_net *net, struct lh_net_counter *counters, struct lh_error *err);
 
 /* When that was last, by the clock of the kernel that counted. */

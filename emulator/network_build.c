@@ -29,15 +29,9 @@
 
 static const uint32_t network_prefix = 10u << 24 | 64u << 16; /* 10.64.0.0/10 */
 
-enum {
-	NETWORK_PREFIX_LEN = 10,
-	TABLE_INWARDS = 100, /* in an access: for what comes from outside */
-};
+enum { NETWORK_PREFIX_LEN = 10 };
 
-/* Both ends of a link, for locally administered addresses. */
-enum side { SIDE_NODE, SIDE_PORT, SIDE_LINE, SIDE_GATE, SIDE_STAGE, SIDE_STAGED, SIDE_UP = 8 };
-
-static void mac_of(size_t i, enum side side, uint8_t ret[6])
+void lh_net_mac_of(size_t i, enum lh_side side, uint8_t ret[6])
 {
 	const uint8_t mac[6] = {0x02, 0x4c, 0x48, (uint8_t)side, (uint8_t)(i >> 8), (uint8_t)i};
 
@@ -103,11 +97,10 @@ static int add_routers(struct lh_net *net, struct lh_error *err)
 	return r;
 }
 
-/* Gives a node's link its address, and the way to all others. */
-static int set_up_address(struct lh_net *net, struct lh_nl *nl, size_t i, int link,
+int lh_net_set_up_address(struct lh_net *net, struct lh_nl *nl, size_t rank, int link,
 			  struct lh_error *err)
 {
-	uint32_t address = net->plan->nodes[i].address;
+	uint32_t address = net->plan->ranks[rank].address;
 	struct lh_route route = {.prefix = network_prefix,
 				 .prefix_len = NETWORK_PREFIX_LEN,
 				 .gateway = LH_GATEWAY,
@@ -116,7 +109,7 @@ static int set_up_address(struct lh_net *net, struct lh_nl *nl, size_t i, int li
 	uint8_t port_mac[6];
 	int r = lh_address_add(nl, link, address, err);
 
-	mac_of(i, SIDE_PORT, port_mac);
+	lh_net_mac_of(net->plan->ranks[rank].node, LH_SIDE_PORT, port_mac);
 	if (r == 0)
 		r = lh_neighbour_add(nl, link, LH_GATEWAY, port_mac, err);
 	return r < 0 ? r : lh_route_add(nl, link, &route, err);
@@ -131,8 +124,8 @@ static int make_link(struct lh_net *net, struct lh_nl *nl, size_t i, int *ret_li
 	char port[IFNAMSIZ];
 	int r;
 
-	mac_of(i, SIDE_NODE, mac);
-	mac_of(i, SIDE_PORT, port_mac);
+	lh_net_mac_of(i, LH_SIDE_NODE, mac);
+	lh_net_mac_of(i, LH_SIDE_PORT, port_mac);
 	snprintf(port, sizeof(port), "port%u", (unsigned)i);
 	if (net->part == LH_NET_NODES)
 		return lh_cable_take(net, nl, i, mac, ret_link, err);
@@ -150,17 +143,21 @@ static int make_link(struct lh_net *net, struct lh_nl *nl, size_t i, int *ret_li
 /* In the namespace of node i: its link to its router, address and route. */
 static int set_up_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err)
 {
-	int lo = -1, link = -1;
-	int r = net->part == LH_NET_WAN ? 0 : lh_settings_node(net->plan, i, net->pinned, err);
+	const struct lh_plan_node *n = &net->plan->nodes[i];
+	int lo = -1, link = -1, r = 0;
 
+	if (n->n_ranks > 1)
+		r = lh_settings_router(net->pinned, err);
+	else if (net->part != LH_NET_WAN)
+		r = lh_settings_node(net->plan, i, net->pinned, err);
 	if (r == 0)
 		r = lo = lh_link_index("lo", err);
 	if (r >= 0)
 		r = lh_link_up(nl, lo, err);
 	if (r == 0)
 		r = make_link(net, nl, i, &link, err);
-	if (r == 0 && net->part != LH_NET_WAN)
-		r = set_up_address(net, nl, i, link, err);
+	if (r == 0 && net->part != LH_NET_WAN && n->n_ranks < 2)
+		r = lh_net_set_up_address(net, nl, n->first_rank, link, err);
 	if (r == 0 && net->part == LH_NET_ALL)
 		r = lh_net_sink_at_node(net, nl, i, err);
 	return r < 0 || net->part != LH_NET_ALL ? r : lh_net_guard_at_node(net, nl, i, err);
@@ -175,6 +172,8 @@ static int add_node(struct lh_net *net, size_t i, struct lh_error *err)
 		r = lh_nl_open(&nl, err);
 	if (r == 0)
 		r = set_up_node(net, nl, i, err);
+	if (r == 0 && net->plan->nodes[i].n_ranks > 1)
+		r = lh_net_add_ranks(net, i, err);
 	lh_nl_close(nl);
 	return r < 0 ? lh_error_prefix(err, "node %s", net->plan->nodes[i].name) : 0;
 }
@@ -226,15 +225,15 @@ static int open_device(struct lh_net *net, size_t router, const char *name, size
 /* A link between two routers, named NAMEi at both ends, that packets take one way only: those for
  * the route, by way of the far end. */
 static int connect_routers(struct lh_net *net, size_t from, size_t to, const char *name, size_t i,
-			   enum side side, struct lh_netdev *ret, struct lh_error *err)
+			   enum lh_side side, struct lh_netdev *ret, struct lh_error *err)
 {
 	uint8_t mac[6], peer_mac[6];
 	char link[IFNAMSIZ];
 	struct lh_netdev far;
 	int r = lh_netns_enter(net->routers[from].ns_fd, err);
 
-	mac_of(i, side, mac);
-	mac_of(i, side + 1, peer_mac);
+	lh_net_mac_of(i, side, mac);
+	lh_net_mac_of(i, side + 1, peer_mac);
 	snprintf(link, sizeof(link), "%s%u", name, (unsigned)i);
 	if (r == 0)
 		r = lh_veth_add(net->routers[from].nl, link, mac, link, peer_mac,
@@ -253,8 +252,9 @@ static int connect_routers(struct lh_net *net, size_t from, size_t to, const cha
 static int route_to_node(struct lh_net *net, const struct lh_netdev *d, size_t node,
 			 struct lh_error *err)
 {
-	struct lh_route route = {
-		.prefix = net->plan->nodes[node].address, .prefix_len = 32, .gateway = LH_GATEWAY};
+	struct lh_route route = {.prefix = net->plan->nodes[node].address,
+				 .prefix_len = net->plan->nodes[node].prefix_len,
+				 .gateway = LH_GATEWAY};
 
 	return lh_route_add(net->routers[d->router].nl, d->ifindex, &route, err);
 }
@@ -267,16 +267,16 @@ static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
 		.prefix = network_prefix, .prefix_len = NETWORK_PREFIX_LEN, .gateway = LH_GATEWAY};
 	size_t router = LH_ROUTER_ACCESS + i;
 	char down[IFNAMSIZ];
-	int r = connect_routers(net, router, LH_ROUTER_WAN, "up", i, SIDE_UP, &net->ups[i], err);
+	int r = connect_routers(net, router, LH_ROUTER_WAN, "up", i, LH_SIDE_UP, &net->ups[i], err);
 
 	if (r == 0)
 		r = lh_route_add(net->routers[router].nl, net->ups[i].ifindex, &out, err);
 	if (r == 0)
-		r = connect_routers(net, LH_ROUTER_GATE, router, "down", i, SIDE_UP + 2,
+		r = connect_routers(net, LH_ROUTER_GATE, router, "down", i, LH_SIDE_UP + 2,
 				    &net->downs[i], err);
 	snprintf(down, sizeof(down), "down%u", (unsigned)i);
 	if (r == 0)
-		r = lh_rule_add(net->routers[router].nl, down, TABLE_INWARDS, err);
+		r = lh_rule_add(net->routers[router].nl, down, LH_TABLE_INWARDS, err);
 	if (r == 0)
 		r = lh_net_sink_at_links(net, i, err);
 	return r < 0 && access->site ? lh_error_prefix(err, "links of site %s", access->site->name)
@@ -287,19 +287,22 @@ static int add_access(struct lh_net *net, size_t i, struct lh_error *err)
 static int set_up_port(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	const struct lh_plan_node *n = &net->plan->nodes[i];
-	struct lh_route route = {.prefix = n->address, .prefix_len = 32};
+	struct lh_route route = {.prefix = n->address,
+				 .prefix_len = n->prefix_len,
+				 /* a node with several ranks hands on to them */
+				 .gateway = n->n_ranks > 1 ? n->address : 0};
 	size_t router = access_router(net->plan, i);
 	struct lh_nl *nl = net->routers[router].nl;
 	uint8_t mac[6];
 	char port[IFNAMSIZ];
 	int r;
 
-	mac_of(i, SIDE_NODE, mac);
+	lh_net_mac_of(i, LH_SIDE_NODE, mac);
 	snprintf(port, sizeof(port), "port%u", (unsigned)i);
 	r = open_device(net, router, port, i, &net->ports[i], err);
 	if (r == 0 && (!n->access || n->access->site))
 		r = lh_route_add(nl, net->ports[i].ifindex, &route, err);
-	route.table = TABLE_INWARDS;
+	route.table = LH_TABLE_INWARDS;
 	if (r == 0 && n->access)
 		r = lh_route_add(nl, net->ports[i].ifindex, &route, err);
 	if (r == 0)
@@ -313,7 +316,7 @@ static int add_line(struct lh_net *net, size_t i, struct lh_error *err)
 	struct lh_netdev *access_down =
 		&net->downs[net->plan->nodes[i].access - net->plan->accesses];
 	int r = connect_routers(net, line_router(net->plan, i), LH_ROUTER_GATE, "line", i,
-				SIDE_LINE, &net->lines[i], err);
+				LH_SIDE_LINE, &net->lines[i], err);
 
 	if (r == 0)
 		r = route_to_node(net, &net->lines[i], i, err);
@@ -325,7 +328,7 @@ static int add_line(struct lh_net *net, size_t i, struct lh_error *err)
 /* The link before that line, where there are bottlenecks. */
 static int add_stage(struct lh_net *net, size_t i, struct lh_error *err)
 {
-	int r = connect_routers(net, LH_ROUTER_WAN, LH_ROUTER_LINE, "stage", i, SIDE_STAGE,
+	int r = connect_routers(net, LH_ROUTER_WAN, LH_ROUTER_LINE, "stage", i, LH_SIDE_STAGE,
 				&net->stages[i], err);
 
 	return r < 0 ? r : route_to_node(net, &net->stages[i], i, err);
@@ -359,7 +362,7 @@ static int wait_for_node(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	struct lh_nl *nl = NULL;
 	int link = -1;
-	int r = lh_net_enter(net, i, err);
+	int r = lh_net_enter_card(net, i, err);
 
 	if (r == 0)
 		r = lh_nl_open(&nl, err);
@@ -368,7 +371,7 @@ static int wait_for_node(struct lh_net *net, size_t i, struct lh_error *err)
 	if (r >= 0)
 		r = lh_link_wait(nl, link, "eth0", err);
 	lh_nl_close(nl);
-	return r;
+	return r < 0 || net->plan->nodes[i].n_ranks < 2 ? r : lh_net_wait_ranks(net, i, err);
 }
 
 /* All links carry packets: none is lost before the first queue. */

@@ -209,7 +209,7 @@ static int compare_tbf(const struct lh_qdisc_state *s, void *context, struct lh_
 static int read_back_node(struct read_back *rb, struct lh_error *err)
 {
 	struct lh_nl *nl = NULL;
-	int r = lh_net_enter(rb->net, rb->node, err);
+	int r = lh_net_enter_card(rb->net, rb->node, err);
 
 	rb->n_seen = 0;
 	if (r == 0)
@@ -276,6 +276,8 @@ int lh_net_read_back(struct lh_net *net, struct lh_error *err)
 			r = read_back_classes(&rb, &net->stages[rb.node], LH_UNLIMITED_BPS, err);
 		if (r == 0)
 			r = read_back_node(&rb, err);
+		if (r == 0 && net->plan->nodes[rb.node].n_ranks > 1)
+			r = lh_net_read_back_ranks(net, rb.node, err);
 	}
 	return r;
 }

@@ -33,6 +33,13 @@ struct lh_node_faults {
 	uint64_t softnet_drops; /* of the kernel; in the last entry */
 };
 
+/* What takes a node away and brings it back: open where it is ever away. */
+struct lh_away_node {
+	struct lh_nl *route; /* both into its namespace */
+	struct lh_nl *sockets;
+	int link; /* its card */
+};
+
 struct lh_net {
 	const struct lh_plan *plan;
 	bool owns_kernel;
@@ -45,17 +52,55 @@ struct lh_net {
 	int home_ns_fd;
 	struct lh_router *routers;
 	size_t n_routers;
-	int *node_ns_fds;
+	int *node_ns_fds;	  /* where the card of node i is */
+	int *rank_ns_fds;	  /* of ranks that share a node; the others live in their node's */
+	struct lh_nl **node_nls;  /* into nodes with several ranks; else NULL */
 	struct lh_netdev *ports;  /* to node i */
 	struct lh_netdev *lines;  /* where what goes to node i from outside its access is delayed */
 	struct lh_netdev *stages; /* and where it waits at bottlenecks before */
 	struct lh_netdev *ups;	  /* out of access i */
 	struct lh_netdev *downs;  /* into access i */
 	int wake_fd; /* a packet socket into the router of the stages; -1: no path varies */
+	struct lh_away_node *away_nodes; /* by node */
 	struct lh_bpf bpf;
 	char *cgroup; /* folder; see cgroup.h */
 	json_t *pinned;
 };
+
+/* Both ends of a link, for locally administered addresses. */
+enum lh_side {
+	LH_SIDE_NODE,
+	LH_SIDE_PORT,
+	LH_SIDE_LINE,
+	LH_SIDE_GATE,
+	LH_SIDE_STAGE,
+	LH_SIDE_STAGED,
+	LH_SIDE_UP = 8, /* and the three after it */
+	LH_SIDE_RANK = 12,
+	LH_SIDE_HUB,
+	LH_SIDE_INNER,
+	LH_SIDE_INNER_PORT,
+};
+
+void lh_net_mac_of(size_t i, enum lh_side side, uint8_t ret[6]);
+
+enum { LH_TABLE_INWARDS = 100 }; /* in an access or node: for what comes from outside */
+
+/* Gives the link of a rank (in the current namespace, as nl) its address, and the way to all
+ * others. */
+int lh_net_set_up_address(struct lh_net *net, struct lh_nl *nl, size_t rank, int link,
+			  struct lh_error *err);
+
+/* The ranks behind the router that node i is, and the network between them: building it, shaping
+ * it, comparing it with the plan. On return the calling thread is in some namespace. */
+int lh_net_add_ranks(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_wait_ranks(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_shape_ranks(struct lh_net *net, size_t i, struct lh_error *err);
+int lh_net_read_back_ranks(struct lh_net *net, size_t i, struct lh_error *err);
+
+/* Adds what the inner network of node i has passed on. */
+int lh_net_count_inner(struct lh_net *net, size_t i, struct lh_net_counter *ret,
+		       struct lh_error *err);
 
 /* Builds routers, links and routes. On return the calling thread is in some namespace. */
 int lh_net_build(struct lh_net *net, struct lh_error *err);
@@ -111,8 +156,12 @@ int lh_net_sink_at_links(struct lh_net *net, size_t i, struct lh_error *err);
 int lh_net_guard_at_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err);
 int lh_net_guard_at_port(struct lh_net *net, size_t i, struct lh_error *err);
 
-/* The sending rate of node i, in whose namespace nl and the caller are. */
-int lh_net_shape_nic(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err);
+/* The sending rate of node i, in whose namespace nl is, on its card. */
+int lh_net_shape_nic(struct lh_net *net, struct lh_nl *nl, size_t i, int link,
+		     struct lh_error *err);
+
+/* Closes what the first of those has opened. */
+void lh_net_forget_away(struct lh_net *net);
 
 /* Rate of a link that limits nothing, bit/s. */
 #define LH_UNLIMITED_BPS INT64_C(1000000000000)

@@ -9,8 +9,6 @@
 
 #include "core/rng.h"
 
-static const uint32_t first_address = 10u << 24 | 64u << 16 | 1; /* 10.64.0.1 */
-
 enum {
 	NIC_QUEUE_FLOOR_BYTES = 256 << 10, /* a few of the largest super-packets */
 	NIC_QUEUE_NS = 100000000,
@@ -63,7 +61,6 @@ static void plan_node(struct lh_plan *plan, size_t i)
 
 	n->name = node->name;
 	n->site = node->site;
-	n->address = first_address + (uint32_t)i;
 	n->nic_up_bps = m->nic.up_bps;
 	n->nic_down_bps = m->nic.down_bps;
 	n->nic_limit_bytes =
@@ -273,6 +270,11 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 	plan_settings(plan);
 	for (size_t i = 0; i < n; i++)
 		plan_node(plan, i);
+	r = lh_plan_ranks(plan, err);
+	if (r < 0) {
+		lh_plan_free(plan);
+		return r;
+	}
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < n; j++)
 			if (i != j)
@@ -303,6 +305,7 @@ void lh_plan_free(struct lh_plan *plan)
 	free(plan->jitter);
 	lh_plan_tracks_done(plan);
 	free(plan->accesses);
+	free(plan->ranks);
 	free(plan->nodes);
 	free(plan->paths);
 	free(plan);

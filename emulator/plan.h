@@ -7,6 +7,9 @@
  *   node a --nic up (tbf)--> wan --htb: nic down of b; one class per sender a, with netem:
  *                                  delay, path bandwidth, queue--> node b
  *
+ * A node with several ranks, one for each of its GPUs, is a router itself, with a namespace for
+ * each of them behind it; between these there is its inner network.
+ *
  * Nodes with a bottleneck that netem cannot be have more routers before them; network_build.c
  * says which.
  */
@@ -29,6 +32,8 @@ enum {
 	LH_PURE_ACK_BYTES = LH_ETHERNET_HEADER_BYTES + LH_TCP_HEADERS_BYTES,
 	LH_MTU_COARSE_BYTES = 32000,
 	LH_SUPER_PACKET_BYTES = 80000, /* at most, with the headers of its parts */
+	LH_ADDRESS_BITS = 32,
+	LH_INNER_MTU_BYTES = 65535, /* the most that a veth pair takes */
 };
 
 /* Linux's longest retransmission time-out: above this round-trip time TCP always repeats itself. */
@@ -86,13 +91,33 @@ struct lh_plan_access {
 	struct lh_plan_bottleneck up, down;
 };
 
+/* What each rank of a node has towards the others in it; bandwidth_bps 0: it is alone. */
+struct lh_plan_inner {
+	int64_t bandwidth_bps; /* of its port, in each direction */
+	int64_t delay_ns;
+	uint32_t burst_bytes; /* of the port outwards: pass at once */
+	uint32_t limit_bytes;
+	uint32_t limit_pkts; /* of the netem inwards */
+};
+
+struct lh_plan_rank {
+	const char *name; /* borrowed from the scenario */
+	size_t node;
+	size_t local;	  /* its number in the node, from 0 on */
+	uint32_t address; /* IPv4, host byte order */
+};
+
 struct lh_plan_node {
 	const char *name; /* borrowed from the scenario */
 	size_t site;
 	const struct lh_plan_access *access; /* NULL: straight to the router */
 	bool is_staged;			     /* some path to it has a bottleneck of its own */
 	bool is_ever_away;
-	uint32_t address;		     /* IPv4, host byte order */
+	size_t first_rank;
+	size_t n_ranks;
+	uint32_t address; /* of its first rank, IPv4, host byte order; those of the others follow */
+	int prefix_len;	  /* of the block of addresses that begins there */
+	struct lh_plan_inner inner;
 	int64_t nic_up_bps;
 	int64_t nic_down_bps;
 	uint32_t nic_burst_bytes;
@@ -111,6 +136,9 @@ struct lh_plan {
 	const struct lh_scenario *scenario;
 	struct lh_plan_node *nodes;
 	size_t n_nodes;
+	struct lh_plan_rank *ranks;
+	size_t n_ranks;
+	unsigned rank_bits; /* of an address, its number in the node */
 	struct lh_plan_access *accesses;
 	size_t n_accesses;
 	bool uses_ecn;
@@ -135,6 +163,13 @@ int lh_plan_build(const struct lh_scenario *scenario, struct lh_plan **ret_plan,
 void lh_plan_free(struct lh_plan *plan);
 
 const struct lh_plan_path *lh_plan_path_at(const struct lh_plan *plan, size_t from, size_t to);
+
+/* The node that an address belongs to (host byte order); n_nodes where it is none's. */
+size_t lh_plan_node_at(const struct lh_plan *plan, uint32_t address);
+
+/* Whether a node has an inner network, and none before it has the same: one of each kind is
+ * measured. */
+bool lh_plan_is_first_inner(const struct lh_plan *plan, size_t node);
 
 /* "10.64.0.1" in buf, which is returned; n_buf at least 16. */
 char *lh_address_format(uint32_t address, char *buf, size_t n_buf);

@@ -11,6 +11,9 @@ double lh_plan_bytes_in(int64_t rate_bps, int64_t duration_ns);
 /* The largest number of 32 bits where v is beyond it. */
 uint32_t lh_plan_u32(double v);
 
+/* Makes the ranks, their addresses and the inner networks of all nodes. LH_ESYS: no memory. */
+int lh_plan_ranks(struct lh_plan *plan, struct lh_error *err);
+
 /* The slowest rate on the way from a node to any other. */
 int64_t lh_plan_slowest_from_bps(const struct lh_plan *plan, size_t from);
 

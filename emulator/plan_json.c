@@ -10,21 +10,47 @@
 
 enum { PLAN_JSON_FLAGS = JSON_INDENT(2) | JSON_REAL_PRECISION(15) };
 
+/* The ranks of a node with several, and the network between them. */
+static void add_ranks(json_t *doc, const struct lh_plan *plan, const struct lh_plan_node *n)
+{
+	json_t *ranks = json_array();
+	char address[16];
+
+	for (size_t i = n->first_rank; i < n->first_rank + n->n_ranks; i++)
+		json_array_append_new(
+			ranks, json_pack("{s:s, s:s}", "node", plan->ranks[i].name, "address",
+					 lh_address_format(plan->ranks[i].address, address,
+							   sizeof(address))));
+	json_object_set_new(doc, "ranks", ranks);
+	json_object_set_new(doc, "inner",
+			    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "mtu_bytes",
+				      (json_int_t)LH_INNER_MTU_BYTES, "bandwidth_bps",
+				      (json_int_t)n->inner.bandwidth_bps, "delay_ns",
+				      (json_int_t)n->inner.delay_ns, "burst_bytes",
+				      (json_int_t)n->inner.burst_bytes, "limit_bytes",
+				      (json_int_t)n->inner.limit_bytes, "limit_pkts",
+				      (json_int_t)n->inner.limit_pkts));
+}
+
 static json_t *node_to_json(const struct lh_plan *plan, size_t i)
 {
 	const struct lh_plan_node *n = &plan->nodes[i];
 	char address[16];
+	json_t *doc;
 
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
-			 "site", plan->scenario->network.sites[n->site].name, "address",
-			 lh_address_format(n->address, address, sizeof(address)), "nic_up_bps",
-			 (json_int_t)n->nic_up_bps, "nic_down_bps", (json_int_t)n->nic_down_bps,
-			 "nic_burst_bytes", (json_int_t)n->nic_burst_bytes, "nic_limit_bytes",
-			 (json_int_t)n->nic_limit_bytes, "burst_segments",
-			 (json_int_t)n->burst_segments, "congestion_control",
-			 n->tcp->congestion_control, "rmem_max_bytes",
-			 (json_int_t)n->tcp->rmem_max_bytes, "wmem_max_bytes",
-			 (json_int_t)n->tcp->wmem_max_bytes);
+	doc = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "node", n->name,
+			"site", plan->scenario->network.sites[n->site].name, "address",
+			lh_address_format(n->address, address, sizeof(address)), "nic_up_bps",
+			(json_int_t)n->nic_up_bps, "nic_down_bps", (json_int_t)n->nic_down_bps,
+			"nic_burst_bytes", (json_int_t)n->nic_burst_bytes, "nic_limit_bytes",
+			(json_int_t)n->nic_limit_bytes, "burst_segments",
+			(json_int_t)n->burst_segments, "congestion_control",
+			n->tcp->congestion_control, "rmem_max_bytes",
+			(json_int_t)n->tcp->rmem_max_bytes, "wmem_max_bytes",
+			(json_int_t)n->tcp->wmem_max_bytes);
+	if (n->n_ranks > 1)
+		add_ranks(doc, plan, n);
+	return doc;
 }
 
 static void add_chance(json_t *path, const char *key, uint32_t chance)
@@ -150,6 +176,41 @@ static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
 	return path;
 }
 
+/* When nodes are away: null where none ever is. to_ns is missing where one stays away. */
+static json_t *absences_to_json(const struct lh_scenario *sc)
+{
+	json_t *list = sc->n_absences ? json_array() : NULL;
+
+	for (size_t i = 0; i < sc->n_absences; i++) {
+		const struct lh_absence *a = &sc->absences[i];
+		json_t *doc = json_pack("{s:s, s:I, s:I, s:s}", "node", sc->nodes[a->node].name,
+					"from_ns", (json_int_t)(a->from_ns < 0 ? 0 : a->from_ns),
+					"notice_ns", (json_int_t)a->notice_ns, "cause",
+					lh_absence_cause_name(a->cause));
+
+		if (a->to_ns != INT64_MAX)
+			json_object_set_new(doc, "to_ns", json_integer(a->to_ns));
+		json_array_append_new(list, doc);
+	}
+	return list;
+}
+
+static json_t *slowdowns_to_json(const struct lh_scenario *sc)
+{
+	json_t *list = sc->n_slowdowns ? json_array() : NULL;
+
+	for (size_t i = 0; i < sc->n_slowdowns; i++) {
+		const struct lh_slowdown *s = &sc->slowdowns[i];
+		json_t *doc = json_pack("{s:s, s:I, s:f}", "node", sc->nodes[s->node].name,
+					"from_ns", (json_int_t)s->from_ns, "factor", s->factor);
+
+		if (s->to_ns != INT64_MAX)
+			json_object_set_new(doc, "to_ns", json_integer(s->to_ns));
+		json_array_append_new(list, doc);
+	}
+	return list;
+}
+
 /* All but the paths, for which there is an empty list at the end. */
 static json_t *head_to_json(const struct lh_plan *plan)
 {
@@ -157,13 +218,15 @@ static json_t *head_to_json(const struct lh_plan *plan)
 
 	for (size_t i = 0; i < plan->n_nodes; i++)
 		json_array_append_new(nodes, node_to_json(plan, i));
-	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:[]}", "format",
+	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:o*, s:o*, s:[]}", "format",
 			 "longhaul-network/1", "mtu_bytes", (json_int_t)plan->mtu_bytes,
 			 "segment_bytes", (json_int_t)plan->segment_bytes,
 			 "initial_window_segments", (json_int_t)plan->initial_window_segments,
 			 "tcp_mem_pages", (json_int_t)plan->tcp_mem_pages[0],
 			 (json_int_t)plan->tcp_mem_pages[1], (json_int_t)plan->tcp_mem_pages[2],
-			 "nodes", nodes, "site_links", site_links_to_json(plan), "paths");
+			 "nodes", nodes, "site_links", site_links_to_json(plan), "absences",
+			 absences_to_json(plan->scenario), "slowdowns",
+			 slowdowns_to_json(plan->scenario), "paths");
 }
 
 json_t *lh_plan_to_json(const struct lh_plan *plan)

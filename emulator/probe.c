@@ -44,7 +44,7 @@ void lh_links_done(struct lh_links *links)
 	memset(links, 0, sizeof(*links));
 }
 
-static struct lh_link_row *row_add(struct lh_links *links)
+struct lh_link_row *lh_links_add(struct lh_links *links)
 {
 	struct lh_link_row *grown =
 		realloc(links->rows, (links->n_rows + 1) * sizeof(*links->rows));
@@ -56,7 +56,7 @@ static struct lh_link_row *row_add(struct lh_links *links)
 	return &grown[links->n_rows++];
 }
 
-static void judge(struct lh_links *links, struct lh_link_row *row)
+void lh_links_judge(struct lh_links *links, struct lh_link_row *row)
 {
 	double allowed = row->target * row->tolerance_ratio + row->tolerance_abs;
 
@@ -96,7 +96,7 @@ static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_
 
 	for (size_t i = 0; i < n && r == 0; i++)
 		for (size_t j = 0; j < n && r == 0; j++) {
-			struct lh_link_row *row = i == j ? NULL : row_add(links);
+			struct lh_link_row *row = i == j ? NULL : lh_links_add(links);
 
 			if (!row)
 				continue;
@@ -111,9 +111,9 @@ static int probe_rtts(struct lh_net *net, const struct lh_plan *plan, struct lh_
 							: rtt_abs_ms_real + echo_ms(plan, i, j);
 			row->tolerance_abs += jitter_allowance_ms(plan, i, j);
 			row->published = -1;
-			judge(links, row);
+			lh_links_judge(links, row);
 		}
-	return r;
+	return r < 0 ? r : lh_probe_inner(net, plan, rtts, links, err);
 }
 
 /* Seconds that CUBIC takes back to a window of so many segments after it has left slow start
@@ -180,7 +180,7 @@ static int add_stream_row(struct lh_links *links, const struct lh_stream_job *jo
 			  double target_bps, double ratio, const struct lh_measured *published,
 			  struct lh_error *err)
 {
-	struct lh_link_row *row = row_add(links);
+	struct lh_link_row *row = lh_links_add(links);
 
 	if (!row)
 		return lh_fail(err, LH_ESYS, ENOMEM, "probe streams");
@@ -198,7 +198,7 @@ static int add_stream_row(struct lh_links *links, const struct lh_stream_job *jo
 	}
 	row->published = published ? (double)published->throughput_bps / 1e6 : -1;
 	row->published_source = published ? published->source : NULL;
-	judge(links, row);
+	lh_links_judge(links, row);
 	return 0;
 }
 
@@ -424,16 +424,26 @@ static void print_text(FILE *f, const char *s)
 	fputc('"', f);
 }
 
+static const char *const kind_names[] = {
+	[LH_LINK_RTT] = "rtt",
+	[LH_LINK_THROUGHPUT] = "throughput",
+	[LH_LINK_INNER_RTT] = "inner-rtt",
+	[LH_LINK_INNER_THROUGHPUT] = "inner-throughput",
+};
+
 static void print_row(FILE *f, const struct lh_link_row *row, const struct lh_plan *plan)
 {
 	const struct lh_network *net = &plan->scenario->network;
-	bool is_rtt = row->kind == LH_LINK_RTT;
+	const struct lh_plan_node *from = &plan->nodes[row->from_node];
+	const struct lh_plan_node *to = &plan->nodes[row->to_node];
+	bool is_inner = row->from_node == row->to_node;
+	bool is_rtt = row->kind == LH_LINK_RTT || row->kind == LH_LINK_INNER_RTT;
 	bool both = row->target > 0 && row->achieved >= 0;
 
-	fprintf(f, "%s,%s,%s,%s,%s,", is_rtt ? "rtt" : "throughput",
-		net->sites[plan->nodes[row->from_node].site].name,
-		net->sites[plan->nodes[row->to_node].site].name, plan->nodes[row->from_node].name,
-		plan->nodes[row->to_node].name);
+	fprintf(f, "%s,%s,%s,%s,%s,", kind_names[row->kind], net->sites[from->site].name,
+		net->sites[to->site].name,
+		is_inner ? plan->ranks[from->first_rank].name : from->name,
+		is_inner ? plan->ranks[from->first_rank + 1].name : to->name);
 	if (!is_rtt)
 		fprintf(f, "%d", row->streams);
 	fputc(',', f);

@@ -13,7 +13,12 @@
 
 enum { LH_PROBE_FILES_MAX = 1100 }; /* descriptors that are open at once */
 
-enum lh_link_kind { LH_LINK_RTT, LH_LINK_THROUGHPUT };
+enum lh_link_kind {
+	LH_LINK_RTT,
+	LH_LINK_THROUGHPUT,
+	LH_LINK_INNER_RTT, /* between the first two ranks of from_node, which is to_node */
+	LH_LINK_INNER_THROUGHPUT,
+};
 
 /* One measurement. Units: RTT in ms, throughput in Mbit/s. Strings are borrowed. */
 struct lh_link_row {

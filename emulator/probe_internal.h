@@ -10,7 +10,21 @@ enum { LH_ECHO_WIRE_BYTES = 14 + 20 + 24 };
 
 enum { LH_NS_PER_MS = 1000000, LH_NS_PER_S = 1000000000 };
 
-/* Measures the median round trip of every ordered pair: ret_ns[from * n + to], -1: no answer. */
+/* Adds a row of zeros; NULL where memory is out. */
+struct lh_link_row *lh_links_add(struct lh_links *links);
+
+/* Compares what a row has achieved with its target. */
+void lh_links_judge(struct lh_links *links, struct lh_link_row *row);
+
+/* Adds rows for one inner network of each kind, whose round trips are on the diagonal of rtts. */
+int lh_probe_inner(struct lh_net *net, const struct lh_plan *plan, const int64_t *rtts,
+		   struct lh_links *links, struct lh_error *err);
+
+/* What one TCP stream must carry there, bit/s; -1 where the hosts' buffers decide. */
+int64_t lh_inner_stream_bps(const struct lh_plan *plan, size_t node);
+
+/* Measures the median round trip of every ordered pair: ret_ns[from * n + to], -1: no answer; where
+ * both are the same node, of the inner network if it is the first of its kind. */
 int lh_probe_rtts(struct lh_net *net, const struct lh_plan *plan, int64_t *ret_ns,
 		  struct lh_error *err);
 
@@ -22,8 +36,8 @@ enum { LH_PROBE_PHASES_MAX = 16 };
  * it is counted several times, each a part of a round trip later, and the mean taken.
  */
 struct lh_stream_job {
-	size_t from;
-	size_t to;
+	size_t from; /* node; its first rank */
+	size_t to;   /* the same node: its second rank, by the inner network */
 	int streams;
 	int64_t settle_ns;   /* from the begin of sending to the begin of counting */
 	int64_t measure_ns;  /* how long is counted */

@@ -25,6 +25,9 @@ enum {
 	/* of one node's echoes at once: where there are more, they would queue at its card */
 	GROUP_ECHOES = 64,
 	GROUP_GAP_NS = 2 * LH_NS_PER_MS,
+	/* all namespaces answer through one socket of the kernel, which holds 148 answers: with a
+	 * clock that readings hardly move, groups of all nodes would be at one instant */
+	NODE_GAP_NS = 5000,
 	RECEIVED_AT_ONCE = 64,
 	PATIENCE_NS = 2000000000, /* beyond the longest round trip */
 	ECHO_ID = 0x4c48,
@@ -92,14 +95,16 @@ struct batch {
 	unsigned n;
 };
 
-static void add_echo(const struct rtt_probe *p, struct batch *b, size_t to, uint32_t round,
-		     int64_t now_ns)
+static void add_echo(const struct lh_plan *plan, struct batch *b, size_t from, size_t to,
+		     uint32_t round, int64_t now_ns)
 {
+	/* of a node to itself: to its second rank */
+	uint32_t address = plan->nodes[to].address + (from == to);
 	unsigned i = b->n++;
 
 	b->addresses[i] = (struct sockaddr_in){
 		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(p->plan->nodes[to].address),
+		.sin_addr.s_addr = htonl(address),
 	};
 	b->echoes[i] = (struct echo){
 		.header = {.type = ICMP_ECHO, .un.echo.id = htons(ECHO_ID)},
@@ -115,6 +120,21 @@ static void add_echo(const struct rtt_probe *p, struct batch *b, size_t to, uint
 						 .msg_iovlen = 1};
 }
 
+static int send_batch(const struct rtt_probe *p, size_t from, struct batch *b, struct lh_error *err)
+{
+	unsigned sent = 0;
+
+	while (sent < b->n) {
+		int k = sendmmsg(p->socks[from], b->messages + sent, b->n - sent, 0);
+
+		if (k < 0)
+			return lh_fail(err, LH_ESYS, errno, "send an echo to %s",
+				       p->plan->nodes[b->echoes[sent].to].name);
+		sent += (unsigned)k;
+	}
+	return 0;
+}
+
 /* The echoes of one node to those from `first` places behind it on, at most GROUP_ECHOES. */
 static int send_group(const struct rtt_probe *p, size_t from, size_t first, uint32_t round,
 		      struct lh_error *err)
@@ -122,19 +142,26 @@ static int send_group(const struct rtt_probe *p, size_t from, size_t first, uint
 	size_t n = p->plan->n_nodes;
 	int64_t now_ns = realtime_ns();
 	struct batch b = {.n = 0};
-	unsigned sent = 0;
 
 	for (size_t i = first; i < n && b.n < GROUP_ECHOES; i++)
-		add_echo(p, &b, (from + i) % n, round, now_ns);
-	while (sent < b.n) {
-		int k = sendmmsg(p->socks[from], b.messages + sent, b.n - sent, 0);
+		add_echo(p->plan, &b, from, (from + i) % n, round, now_ns);
+	return send_batch(p, from, &b, err);
+}
 
-		if (k < 0)
-			return lh_fail(err, LH_ESYS, errno, "send an echo to %s",
-				       p->plan->nodes[b.echoes[sent].to].name);
-		sent += (unsigned)k;
+/* One echo over each inner network that is measured. */
+static int send_inside(const struct rtt_probe *p, uint32_t round, struct lh_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < p->plan->n_nodes && r == 0; i++) {
+		struct batch b = {.n = 0};
+
+		if (!lh_plan_is_first_inner(p->plan, i))
+			continue;
+		add_echo(p->plan, &b, i, i, round, realtime_ns());
+		r = send_batch(p, i, &b, err);
 	}
-	return 0;
+	return r;
 }
 
 int64_t lh_arrival_ns(struct msghdr *m)
@@ -252,15 +279,22 @@ static int run_rounds(struct rtt_probe *p, struct lh_error *err)
 {
 	size_t n = p->plan->n_nodes;
 	int64_t begin_ns = lh_now_ns();
+	bool has_fine_clock = p->plan->n_ranks > n;
 	int64_t gap_ns = (int64_t)(n / GROUP_ECHOES) * GROUP_GAP_NS + ROUND_GAP_NS;
 	int r = 0;
 
-	for (uint32_t round = 0; round < p->n_rounds && r == 0; round++, begin_ns += gap_ns)
+	for (uint32_t round = 0; round < p->n_rounds && r == 0; round++, begin_ns += gap_ns) {
 		for (size_t first = 1; first < n && r == 0; first += GROUP_ECHOES) {
 			lh_sleep_until(begin_ns + (int64_t)(first / GROUP_ECHOES) * GROUP_GAP_NS);
-			for (size_t i = 0; i < n && r == 0; i++)
+			for (size_t i = 0; i < n && r == 0; i++) {
+				if (has_fine_clock)
+					lh_sleep_until(lh_now_ns() + NODE_GAP_NS);
 				r = send_group(p, i, first, round, err);
+			}
 		}
+		if (r == 0)
+			r = send_inside(p, round, err);
+	}
 	return r < 0 ? r : collect_answers(p, err);
 }
 
@@ -275,6 +309,8 @@ int lh_probe_rtts(struct lh_net *net, const struct lh_plan *plan, int64_t *ret_n
 	struct lh_error ignored;
 	int r = 0;
 
+	for (size_t i = 0; i < n; i++)
+		p.n_missing += lh_plan_is_first_inner(plan, i) ? rounds : 0;
 	if (!socks || !samples)
 		return lh_fail(err, LH_ESYS, ENOMEM, "probe round trips");
 	for (size_t i = 0; i < n; i++)

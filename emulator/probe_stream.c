@@ -25,6 +25,7 @@ enum {
 	RECEIVE_BLOCK_BYTES = 16 << 20,
 	STACK_BYTES = 65536,
 	FIRST_PORT = 20000,
+	INNER_DRAIN_NS = LH_NS_PER_MS, /* of a window at a port */
 };
 
 struct stream {
@@ -55,18 +56,25 @@ void lh_sleep_until(int64_t t_ns)
 		;
 }
 
+/* The rank that a stream of a job ends in: of the same node the second. */
+static size_t receiver_of(const struct lh_plan *plan, const struct lh_stream_job *job)
+{
+	return plan->nodes[job->to].first_rank + (job->from == job->to);
+}
+
 /* A connection from one node to another, both ends in this process. */
 static int connect_pair(struct lh_net *net, const struct lh_plan *plan, struct stream *s,
 			uint16_t port, struct lh_error *err)
 {
+	size_t receiver = receiver_of(plan, s->job);
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
 		.sin_port = htons(port),
-		.sin_addr.s_addr = htonl(plan->nodes[s->job->to].address),
+		.sin_addr.s_addr = htonl(plan->ranks[receiver].address),
 	};
 	lh_cleanup_close int listener = -1;
 	int one = 1;
-	int r = lh_net_enter(net, s->job->to, err);
+	int r = lh_net_enter_rank(net, receiver, err);
 
 	if (r < 0)
 		return r;
@@ -258,6 +266,8 @@ static int64_t drain_ns(const struct lh_plan *plan, const struct lh_stream_job *
 		const struct lh_plan_path *p = lh_plan_path_at(plan, jobs[i].from, jobs[i].to);
 		int64_t t = lh_plan_rtt_ns(plan, jobs[i].from, jobs[i].to) + p->queue_ns;
 
+		if (jobs[i].from == jobs[i].to)
+			t = INNER_DRAIN_NS + 2 * plan->nodes[jobs[i].from].inner.delay_ns;
 		longest = t > longest ? t : longest;
 	}
 	return longest;

@@ -120,7 +120,9 @@ static _Noreturn void be_first(const struct lh_net *net, const struct lh_program
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGTERM);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	program = fork();
+	/* what is shared until it becomes the program need not be copied: in the guest that takes
+	 * milliseconds */
+	program = vfork();
 	if (program == 0)
 		become_program(spec);
 	if (program < 0)
@@ -172,7 +174,7 @@ static _Noreturn void be_child(const struct lh_net *net, const struct lh_program
 	be_first(net, spec, result, ends->go[0]);
 }
 
-int lh_program_start(const struct lh_net *net, size_t node, const struct lh_program_spec *spec,
+int lh_program_start(const struct lh_net *net, size_t rank, const struct lh_program_spec *spec,
 		     struct lh_program *ret, struct lh_error *err)
 {
 	struct ends ends = {{-1, -1}, {-1, -1}, {-1, -1}};
@@ -184,7 +186,7 @@ int lh_program_start(const struct lh_net *net, size_t node, const struct lh_prog
 				     : open_ends(&ends, err);
 
 	if (r == 0)
-		r = lh_net_enter(net, node, err);
+		r = lh_net_enter_rank(net, rank, err);
 	if (r == 0) {
 		*result = CANNOT_RUN << 8; /* where it is not reached */
 		pid = fork_host();

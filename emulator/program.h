@@ -36,8 +36,8 @@ struct lh_program {
 
 #define LH_PROGRAM_NONE ((struct lh_program){.out_fds = {-1, -1}})
 
-/* Starts a program in node i. */
-int lh_program_start(const struct lh_net *net, size_t node, const struct lh_program_spec *spec,
+/* Starts a program of a rank. */
+int lh_program_start(const struct lh_net *net, size_t rank, const struct lh_program_spec *spec,
 		     struct lh_program *ret_program, struct lh_error *err);
 
 /* Reaps the program where it has ended; true then, or where it had been before. */

@@ -355,6 +355,16 @@ int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh
 	return tc_send(nl, msg, options, failed, "add netem", ifindex, err);
 }
 
+int lh_netem_root_add(struct lh_nl *nl, int ifindex, const struct lh_plan_path *p,
+		      struct lh_error *err)
+{
+	struct nl_msg *msg = tc_new(RTM_NEWQDISC, ifindex, ROOT_MAJOR << 16, TC_H_ROOT, 0, "netem");
+	struct nlattr *options = msg ? nla_nest_start(msg, TCA_OPTIONS) : NULL;
+	bool failed = !options || !put_netem(msg, p, false);
+
+	return tc_send(nl, msg, options, failed, "add netem", ifindex, err);
+}
+
 /* Where a qdisc of a link stands, and what it is. */
 struct place {
 	int ifindex;

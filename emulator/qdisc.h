@@ -43,6 +43,10 @@ int lh_htb_class_add(struct lh_nl *nl, int ifindex, unsigned sender, int64_t sha
 int lh_netem_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_path *path,
 		 uint32_t frame_bytes, struct lh_error *err);
 
+/* netem as the root of a link, for all senders together. */
+int lh_netem_root_add(struct lh_nl *nl, int ifindex, const struct lh_plan_path *path,
+		      struct lh_error *err);
+
 /* A bottleneck in a sender's class: what cuts super-packets of more than uncut_bytes, a tbf that
  * holds the rate, and the queue. */
 int lh_stage_add(struct lh_nl *nl, int ifindex, unsigned sender, const struct lh_plan_bottleneck *b,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One trainer in every node, until all have ended. See engine_internal.h. */
+/* One trainer for every rank, until all have ended. See engine_internal.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "core/cleanup.h"
@@ -65,39 +64,69 @@ static int start_trainer(struct trainers *t, size_t rank, unsigned incarnation,
 
 /* ---- nodes that go and come -------------------------------------------------------------- */
 
+/* The ranks of a node are [first, end). */
+static void ranks_of(const struct trainers *t, size_t node, size_t *ret_first, size_t *ret_end)
+{
+	const struct lh_plan_node *n = &t->e->plan->nodes[node];
+
+	*ret_first = n->first_rank;
+	*ret_end = n->first_rank + n->n_ranks;
+}
+
 static bool is_done(void *context, size_t node)
 {
-	return ((struct trainers *)context)->ranks[node].is_done;
+	const struct trainers *t = context;
+	size_t first, end;
+
+	ranks_of(t, node, &first, &end);
+	for (size_t i = first; i < end; i++)
+		if (!t->ranks[i].is_done)
+			return false;
+	return true;
 }
 
 static int notify(void *context, size_t node, struct lh_error *err)
 {
 	struct trainers *t = context;
+	size_t first, end;
 
 	(void)err;
-	t->ranks[node].is_told = true;
-	lh_child_ask(&t->children[node]);
+	ranks_of(t, node, &first, &end);
+	for (size_t i = first; i < end; i++) {
+		t->ranks[i].is_told = true;
+		lh_child_ask(&t->children[i]);
+	}
 	return 0;
 }
 
-static int end_rank(void *context, size_t node, struct lh_error *err)
+static int end_ranks(void *context, size_t node, struct lh_error *err)
 {
 	struct trainers *t = context;
+	size_t first, end;
 
 	(void)err;
-	t->ranks[node].is_lost = true;
-	lh_children_kill(&t->children[node], 1);
+	ranks_of(t, node, &first, &end);
+	for (size_t i = first; i < end; i++)
+		t->ranks[i].is_lost = true;
+	lh_children_kill(&t->children[first], end - first);
 	return 0;
 }
 
-static int start_rank(void *context, size_t node, unsigned incarnation, struct lh_error *err)
+static int start_ranks(void *context, size_t node, unsigned incarnation, struct lh_error *err)
 {
 	struct trainers *t = context;
+	size_t first, end;
+	int r = 0;
 
-	return t->is_over || t->first_failed >= 0 ? 0 : start_trainer(t, node, incarnation, err);
+	if (t->is_over || t->first_failed >= 0)
+		return 0;
+	ranks_of(t, node, &first, &end);
+	for (size_t i = first; r == 0 && i < end; i++)
+		r = start_trainer(t, i, incarnation, err);
+	return r;
 }
 
-static const struct lh_churn_ops churn_ops = {is_done, notify, end_rank, start_rank};
+static const struct lh_churn_ops churn_ops = {is_done, notify, end_ranks, start_ranks};
 
 /* ---- their ends -------------------------------------------------------------------------- */
 
@@ -125,33 +154,22 @@ static void note_ends(struct trainers *t)
 	t->first_failed = failed;
 }
 
-/* Says beside what a trainer's end that a node was taken away before. Owned by the caller. */
-static char *loss_before(const struct trainers *t)
-{
-	size_t node;
-	int64_t at_ns;
-
-	if (!lh_churn_last_preempted(t->e->churn, &node, &at_ns))
-		return strdup("");
-	return lh_strf(", after %s (rank %zu) was preempted at %.9g s",
-		       t->e->plan->nodes[node].name, node, (double)at_ns / 1e9);
-}
-
 static int fail_for_trainer(const struct trainers *t, struct lh_error *err)
 {
 	size_t rank = (size_t)t->first_failed;
-	const char *node = t->e->plan->nodes[rank].name;
+	const char *node = t->e->plan->ranks[rank].name;
 	int status = t->children[rank].status;
-	lh_cleanup_free char *loss = loss_before(t);
+	lh_cleanup_free char *loss = lh_churn_describe_last(t->e->churn);
+	const char *after = loss ? ", after " : "";
 
 	if (WIFSIGNALED(status))
 		return lh_fail(err, LH_ERUN, 0,
-			       "the trainer of %s (rank %zu) was killed by signal %d%s", node, rank,
-			       WTERMSIG(status), loss ? loss : "");
+			       "the trainer of %s (rank %zu) was killed by signal %d%s%s", node,
+			       rank, WTERMSIG(status), after, loss ? loss : "");
 	return lh_fail(err, LH_ERUN, 0,
-		       "the trainer of %s (rank %zu) ended with status %d%s; see "
+		       "the trainer of %s (rank %zu) ended with status %d%s%s; see "
 		       "events/rank-%zu.log",
-		       node, rank, WEXITSTATUS(status), loss ? loss : "", rank);
+		       node, rank, WEXITSTATUS(status), after, loss ? loss : "", rank);
 }
 
 /* Whether a trainer that is not there now is still to come and matters. */
@@ -160,7 +178,8 @@ static bool is_awaited(const struct trainers *t)
 	if (t->is_over || t->first_failed >= 0)
 		return false;
 	for (size_t i = 0; i < t->n; i++)
-		if (!t->ranks[i].is_done && lh_churn_will_start(t->e->churn, i))
+		if (!t->ranks[i].is_done &&
+		    lh_churn_will_start(t->e->churn, t->e->plan->ranks[i].node))
 			return true;
 	return false;
 }
@@ -233,11 +252,13 @@ static int run_trainers(struct trainers *t, struct lh_error *err)
 	int r;
 
 	e->begin_ns = lh_now_ns();
-	r = lh_engine_begin_timeline(e, err);
+	r = lh_engine_write_json(e, "trainer.json", lh_trainer_job(e->plan, e->begin_ns), err);
+	if (r == 0)
+		r = lh_engine_begin_timeline(e, err);
 	if (r == 0)
 		r = lh_engine_begin_churn(e, &churn_ops, t, err);
 	for (size_t i = 0; i < t->n && r == 0; i++)
-		if (!lh_churn_is_away(e->churn, i))
+		if (!lh_churn_is_away(e->churn, e->plan->ranks[i].node))
 			r = start_trainer(t, i, 0, err);
 	if (r == 0)
 		r = wait_for_trainers(t, err);
@@ -248,7 +269,7 @@ static int run_trainers(struct trainers *t, struct lh_error *err)
 
 int lh_run_trainers(struct lh_engine *e, struct lh_error *err)
 {
-	size_t n = e->plan->n_nodes;
+	size_t n = e->plan->n_ranks;
 	lh_cleanup_free char *job = lh_engine_path(e, "trainer.json");
 	lh_cleanup_free char *events = lh_engine_path(e, "events");
 	lh_cleanup_free struct lh_child *children = calloc(n, sizeof(*children));
@@ -264,8 +285,6 @@ int lh_run_trainers(struct lh_engine *e, struct lh_error *err)
 	if (!job || !events || !children || !ranks)
 		return lh_fail(err, LH_ESYS, ENOMEM, "start the trainers");
 	r = lh_dir_make(events, err);
-	if (r == 0)
-		r = lh_engine_write_json(e, "trainer.json", lh_trainer_job(e->plan), err);
 	if (r == 0)
 		r = run_trainers(&t, err);
 	if (r == 0)

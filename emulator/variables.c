@@ -19,8 +19,8 @@ static char *all_host_names(const struct lh_plan *plan)
 	size_t size;
 	FILE *f = open_memstream(&all, &size);
 
-	for (size_t i = 0; f && i < plan->n_nodes; i++) {
-		lh_cleanup_free char *name = lh_host_name(plan->nodes[i].name);
+	for (size_t i = 0; f && i < plan->n_ranks; i++) {
+		lh_cleanup_free char *name = lh_host_name(plan->ranks[i].name);
 
 		fprintf(f, "%s%s", i ? " " : "", name ? name : "");
 	}
@@ -49,17 +49,18 @@ static const char *path_of(char *const *user)
 void lh_variables_make(const struct lh_plan *plan, const struct lh_variables_spec *spec,
 		       char *const *user, struct lh_variables *v)
 {
-	const struct lh_plan_node *node = &plan->nodes[spec->node];
-	const struct lh_plan_node *master = &plan->nodes[spec->master];
+	const struct lh_plan_rank *own = &plan->ranks[spec->member];
+	const struct lh_plan_rank *master = &plan->ranks[spec->master];
+	const struct lh_plan_node *node = &plan->nodes[own->node];
 	lh_cleanup_free char *names = all_host_names(plan);
-	lh_cleanup_free char *host_name = lh_host_name(node->name);
+	lh_cleanup_free char *host_name = lh_host_name(own->name);
 	char address[16];
 
 	v->n = 0;
 	add(v, lh_strf("RANK=%zu", spec->rank));
 	add(v, lh_strf("WORLD_SIZE=%zu", spec->n_ranks));
-	add(v, strdup("LOCAL_RANK=0"));
-	add(v, strdup("LOCAL_WORLD_SIZE=1"));
+	add(v, lh_strf("LOCAL_RANK=%zu", own->local));
+	add(v, lh_strf("LOCAL_WORLD_SIZE=%zu", node->n_ranks));
 	add(v, lh_strf("MASTER_ADDR=%s",
 		       lh_address_format(master->address, address, sizeof(address))));
 	add(v, lh_strf("MASTER_PORT=%d", MASTER_PORT));
@@ -67,12 +68,14 @@ void lh_variables_make(const struct lh_plan *plan, const struct lh_variables_spe
 	add(v, strdup("GLOO_SOCKET_IFNAME=eth0"));
 	add(v, lh_strf("NCCL_HOSTID=%s", host_name ? host_name : ""));
 	add(v, lh_strf("HOSTNAME=%s", host_name ? host_name : ""));
-	add(v, lh_strf("LONGHAUL_NODE=%s", node->name));
+	add(v, lh_strf("LONGHAUL_NODE=%s", own->name));
 	add(v, lh_strf("LONGHAUL_SITE=%s", plan->scenario->network.sites[node->site].name));
-	add(v, lh_strf("LONGHAUL_RANK=%zu", spec->node));
+	add(v, lh_strf("LONGHAUL_RANK=%zu", spec->member));
 	add(v, lh_strf("LONGHAUL_ADDRESS=%s",
-		       lh_address_format(node->address, address, sizeof(address))));
+		       lh_address_format(own->address, address, sizeof(address))));
 	add(v, lh_strf("LONGHAUL_HOSTS=%s", names ? names : ""));
+	if (node->n_ranks > 1)
+		add(v, lh_strf("LONGHAUL_VM=%s", node->name));
 	add(v, lh_strf("LONGHAUL_CLOCK=%s",
 		       plan->scenario->run.clock == LH_CLOCK_VIRTUAL ? "virtual" : "real"));
 	add(v, lh_strf("LONGHAUL_INCARNATION=%u", spec->incarnation));

@@ -18,10 +18,10 @@ struct lh_variables {
 
 /* Which program. */
 struct lh_variables_spec {
-	size_t node;
-	size_t rank; /* among the n_ranks nodes that it runs in */
+	size_t member; /* a rank of the scenario */
+	size_t rank;   /* among the n_ranks of them that run it */
 	size_t n_ranks;
-	size_t master;		  /* the node of rank 0 */
+	size_t master;		  /* the first of these */
 	const char *report_path;  /* NULL: it reports into no file */
 	const char *doors_folder; /* stands first in PATH; NULL: none */
 	unsigned incarnation;	  /* how often it has been started there before */

@@ -170,7 +170,7 @@ static bool check_network(struct lh_scenario *sc, struct lh_diag *diag)
 	return formed;
 }
 
-static const struct lh_machine *machine_find(const struct lh_scenario *sc, const char *name)
+const struct lh_machine *lh_machine_find(const struct lh_scenario *sc, const char *name)
 {
 	for (size_t i = 0; i < sc->n_machines; i++)
 		if (name && same_text(sc->machines[i].name, name))
@@ -236,7 +236,7 @@ static bool resolve_node_spec(struct lh_scenario *sc, size_t index, struct lh_no
 		lh_say_unknown_site(&sc->network, spec->site, spec->pos, path, diag);
 	ret->spec = spec;
 	ret->site = site < 0 ? 0 : (size_t)site;
-	ret->machine = spec->machine ? machine_find(sc, spec->machine) : NULL;
+	ret->machine = spec->machine ? lh_machine_find(sc, spec->machine) : NULL;
 	if (spec->machine && !ret->machine && !diag->n_messages)
 		lh_diag_add(diag, spec->pos, path, "no machine '%.60s' under machines",
 			    spec->machine);
@@ -321,16 +321,25 @@ static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
 {
 	lh_cleanup_free struct lh_node *kinds = calloc(sc->n_node_specs + 1, sizeof(*kinds));
 	const struct lh_yaml *nodes = lh_yaml_get(sc->tree, "nodes");
-	int64_t total = 0;
+	int64_t total = 0, n_ranks = 0;
 	bool ok = kinds != NULL;
 
 	for (size_t i = 0; kinds && i < sc->n_node_specs; i++) {
+		int64_t count = sc->node_specs[i].count > 0 ? sc->node_specs[i].count : 0;
+
 		ok &= resolve_node_spec(sc, i, &kinds[i], diag);
-		total += sc->node_specs[i].count > 0 ? sc->node_specs[i].count : 0;
+		total += count;
+		if (kinds[i].machine && lh_check_ranks(sc, i, kinds[i].machine, diag))
+			n_ranks += count * lh_ranks_of(sc, kinds[i].machine);
 	}
 	if (nodes && nodes->kind == LH_YAML_SEQUENCE && (total > LH_NODES_MAX || !sc->n_node_specs))
 		lh_diag_add(diag, nodes->pos, "nodes", "%lld nodes; expected 1 to %d",
 			    (long long)total, LH_NODES_MAX);
+	else if (nodes && n_ranks > LH_RANKS_MAX)
+		lh_diag_add(diag, nodes->pos, "nodes",
+			    "%lld ranks, one for each GPU; expected at most %d (see "
+			    "workload.ranks_per_node)",
+			    (long long)n_ranks, LH_RANKS_MAX);
 	if (!ok || diag->n_messages)
 		return;
 	sc->nodes = calloc((size_t)total, sizeof(*sc->nodes));
@@ -338,6 +347,10 @@ static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
 		if (!site_seen_before(sc, i) &&
 		    add_site_nodes(sc, kinds, sc->node_specs[i].site) < 0)
 			return;
+	if (sc->nodes)
+		lh_data_resolve(sc, diag);
+	if (sc->nodes && lh_add_ranks(sc, (size_t)n_ranks) < 0)
+		return;
 }
 
 /* Complains where two sites that both have nodes (or one with several) lack a path. */
@@ -465,7 +478,7 @@ static void check_windows(const struct lh_scenario *sc, const int64_t *count, st
 	double needed = largest_window(sc, count) / WINDOW_SHARE_MAX;
 
 	for (size_t i = 0; i < sc->n_node_specs; i++) {
-		const struct lh_machine *m = machine_find(sc, sc->node_specs[i].machine);
+		const struct lh_machine *m = lh_machine_find(sc, sc->node_specs[i].machine);
 		lh_cleanup_free char *path = lh_strf("nodes[%zu].machine", i);
 
 		if (m && m->tcp.congestion_control &&
@@ -538,6 +551,7 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	lh_timeline_check(sc, count, diag);
 	check_windows(sc, count, diag);
 	check_prices(sc, count, diag);
+	lh_data_check(sc, count, diag);
 	resolve_nodes(sc, diag);
 	lh_capture_check(sc, diag);
 	lh_churn_check(sc, diag);

@@ -12,7 +12,8 @@
  */
 void lh_scenario_check(struct lh_scenario *scenario, struct lh_diag *diag);
 
-/* Room for the nodes of one scenario: addresses, classes and probes are sized for it. */
-enum { LH_NODES_MAX = 256 };
+/* Room for the nodes of one scenario, and for the ranks in them: addresses, classes and probes are
+ * sized for it. */
+enum { LH_NODES_MAX = 256, LH_RANKS_MAX = 512 };
 
 #endif

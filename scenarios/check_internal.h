@@ -35,6 +35,13 @@ void lh_timeline_check(struct lh_scenario *scenario, const int64_t *count, struc
 /* A workload that trains, or says how fast its nodes compute. */
 void lh_train_check(const struct lh_scenario *scenario, struct lh_diag *diag);
 
+/* Where data lie: whether the shares and sites are such, and whether the strategy heeds them. */
+void lh_data_check(const struct lh_scenario *scenario, const int64_t *count, struct lh_diag *diag);
+
+/* Of nodes that have no ranks yet: releases those that an elastic strategy does without, and gives
+ * the others their shares of the target batch by where data lie. */
+void lh_data_resolve(struct lh_scenario *scenario, struct lh_diag *diag);
+
 /* What strategy and compressor need beside their own bounds, and their defaults that depend on the
  * nodes, which go into the tree. */
 void lh_strategy_check(struct lh_scenario *scenario, struct lh_diag *diag);
@@ -46,6 +53,22 @@ void lh_strategy_check_among(struct lh_scenario *scenario, const struct lh_secti
 /* Complains that name, at pos, is no site; not where the network could not be read. */
 void lh_say_unknown_site(const struct lh_network *network, const char *name, struct lh_pos pos,
 			 const char *key_path, struct lh_diag *diag);
+
+/* How many ranks a node of a machine type has. */
+int64_t lh_ranks_of(const struct lh_scenario *scenario, const struct lh_machine *machine);
+
+/* The ranks of all nodes as written; those of unknown machines have one. */
+int64_t lh_count_ranks(const struct lh_scenario *scenario);
+
+/* The machine of that name, or NULL. */
+const struct lh_machine *lh_machine_find(const struct lh_scenario *scenario, const char *name);
+
+/* Whether the machine of a kind of nodes (index: of nodes) can have them; complains where not. */
+bool lh_check_ranks(const struct lh_scenario *scenario, size_t index,
+		    const struct lh_machine *machine, struct lh_diag *diag);
+
+/* Makes the ranks of all nodes, total of them; -1 where memory is out. */
+int lh_add_ranks(struct lh_scenario *scenario, size_t total);
 
 /* Index of the site called name, or -1. */
 int lh_site_find(const struct lh_network *network, const char *name);

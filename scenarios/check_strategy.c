@@ -193,11 +193,34 @@ static void check_levels(const struct subject *s)
 			}
 }
 
+/* Ranks of the nodes of a spec, or of one of them. */
+static int64_t ranks_of_spec(const struct lh_scenario *sc, const struct lh_node_spec *spec,
+			     bool of_one)
+{
+	const struct lh_machine *m = spec->machine ? lh_machine_find(sc, spec->machine) : NULL;
+
+	return (of_one ? 1 : spec->count) * (m ? lh_ranks_of(sc, m) : 1);
+}
+
+/* Ranks of the group that a spec's first node is in: that node's, or its site's. */
+static int64_t ranks_of_group(const struct lh_scenario *sc, const struct lh_node_spec *of,
+			      bool is_by_site)
+{
+	int64_t n = 0;
+
+	if (!is_by_site)
+		return ranks_of_spec(sc, of, true);
+	for (size_t i = 0; i < sc->n_node_specs; i++)
+		if (is_word(sc->node_specs[i].site, of->site))
+			n += ranks_of_spec(sc, &sc->node_specs[i], false);
+	return n;
+}
+
 /* Groups of hierarchical top-k share their shares, so each must have as many ranks. */
 static void check_topk_groups(const struct subject *s, const struct lh_scenario *sc)
 {
-	const char *first = NULL;
-	int64_t n_first = 0;
+	const struct lh_node_spec *first = sc->node_specs;
+	bool is_by_site;
 	char what[TEXT_MAX_BYTES];
 
 	if (s->strategy->n_levels > 1)
@@ -205,22 +228,21 @@ static void check_topk_groups(const struct subject *s, const struct lh_scenario 
 	if (s->compress->clip_norm > 0)
 		say_of_compress(s, "clip_norm",
 				"no rank's own gradient is sparsified; expected it absent");
-	if (s->strategy->n_levels != 1 || !is_word(s->strategy->levels[0], "site"))
+	if (s->strategy->n_levels != 1)
 		return;
-	for (size_t i = 0; i < sc->n_node_specs; i++) {
-		const char *site = sc->node_specs[i].site;
-		int64_t n = 0;
+	is_by_site = is_word(s->strategy->levels[0], "site");
+	for (size_t i = 1; i < sc->n_node_specs; i++) {
+		const struct lh_node_spec *spec = &sc->node_specs[i];
+		int64_t n = spec->site && first->site ? ranks_of_group(sc, spec, is_by_site) : 0;
 
-		for (size_t j = 0; site && j < sc->n_node_specs; j++)
-			if (is_word(sc->node_specs[j].site, site))
-				n += sc->node_specs[j].count;
-		if (!first) {
-			first = site;
-			n_first = n;
-		} else if (site && n != n_first) {
+		if (n && n != ranks_of_group(sc, first, is_by_site)) {
 			snprintf(what, sizeof(what),
-				 "%.60s has %lld ranks, %.60s %lld; expected as many in every site",
-				 first, (long long)n_first, site, (long long)n);
+				 "%s%.60s has %lld ranks, %s%.60s %lld; expected as many in every "
+				 "%s",
+				 is_by_site ? "" : "a node of ", first->site,
+				 (long long)ranks_of_group(sc, first, is_by_site),
+				 is_by_site ? "" : "one of ", spec->site, (long long)n,
+				 is_by_site ? "site" : "node");
 			say(s, "levels", what);
 			return;
 		}
@@ -279,7 +301,6 @@ static void check_elastic(const struct subject *s)
 struct companions {
 	unsigned compressors;
 	unsigned strategies;
-	unsigned servers_of_gradients; /* LH_KIND_PARAMETER_SERVER where they go with those, too */
 	bool needs_fixed;
 };
 
@@ -287,10 +308,10 @@ static const struct companions companions[] = {
 	{LH_KINDS_CODECS,
 	 LH_KINDS_DENSE | LH_KINDS_LOCAL | LH_KINDS_GOSSIP | LH_KINDS_ELASTIC |
 		 LH_KIND_PARAMETER_SERVER,
-	 0, false},
-	{LH_KIND_ONEBIT, LH_KIND_BUTTERFLY, 0, false},
-	{LH_KINDS_SPARSIFIERS, LH_KINDS_SPARSE, LH_KIND_PARAMETER_SERVER, false},
-	{LH_KIND_POWERSGD, LH_KINDS_DENSE, 0, true},
+	 false},
+	{LH_KIND_ONEBIT, LH_KIND_BUTTERFLY, false},
+	{LH_KINDS_SPARSIFIERS, LH_KINDS_SPARSE, false},
+	{LH_KIND_POWERSGD, LH_KINDS_DENSE, true},
 };
 
 /* The compressors that go with the strategy, for a message. */
@@ -299,7 +320,7 @@ static void list_compressors(const struct subject *s, char *text, size_t n_text)
 	unsigned all = 0;
 
 	for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
-		if ((companions[i].strategies | companions[i].servers_of_gradients) & s->kind)
+		if (companions[i].strategies & s->kind)
 			all |= companions[i].compressors;
 	lh_kinds_format(s->compressors, all, text, n_text);
 }
@@ -307,22 +328,17 @@ static void list_compressors(const struct subject *s, char *text, size_t n_text)
 static void check_companions(const struct subject *s)
 {
 	const struct companions *c = companions;
-	bool sends_gradients = !is_word(s->strategy->exchange, "averaging");
 	char names[TEXT_MAX_BYTES], what[2 * TEXT_MAX_BYTES];
 
 	while (!(c->compressors & s->compressor))
 		c++;
-	if (!((c->strategies | c->servers_of_gradients) & s->kind)) {
+	if (!(c->strategies & s->kind)) {
 		list_compressors(s, names, sizeof(names));
 		snprintf(what, sizeof(what), "%s does not go with strategy %s%s%s",
 			 s->compress->kind, s->strategy->kind, *names ? "; expected one of " : "",
 			 names);
 		say_of_compress(s, "kind", what);
 	}
-	if ((c->servers_of_gradients & s->kind) && !sends_gradients)
-		say_of_compress(s, "kind",
-				"weights that are averaged are sent whole; expected such as fp16, "
-				"or exchange: asgd or asgd-ga");
 	if (c->needs_fixed && (s->kind & LH_KINDS_DENSE) && !is_word(s->strategy->balance, "fixed"))
 		say_of_compress(s, "kind",
 				"its factors are averaged by themselves, which needs balance: "
@@ -394,9 +410,7 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		.diag = diag,
 	};
 
-	for (size_t i = 0; i < sc->n_node_specs; i++)
-		if (sc->node_specs[i].count > 0 && sc->node_specs[i].count < INT32_MAX)
-			s.n_ranks += sc->node_specs[i].count;
+	s.n_ranks = lh_count_ranks(sc);
 	if (s.kind & LH_KINDS_AVERAGING)
 		check_averaging(&s);
 	if (s.kind & (LH_KIND_TORUS | LH_KIND_MOSHPIT))

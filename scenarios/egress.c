@@ -8,6 +8,7 @@ static const char *const class_names[LH_N_EGRESS_CLASSES] = {
 	[LH_EGRESS_SAME_ZONE] = "same-zone",	   [LH_EGRESS_INTER_ZONE] = "inter-zone",
 	[LH_EGRESS_INTER_REGION] = "inter-region", [LH_EGRESS_INTER_CONTINENT] = "inter-continent",
 	[LH_EGRESS_OCEANIA] = "oceania",	   [LH_EGRESS_ON_PREMISE] = "on-premise",
+	[LH_EGRESS_INSIDE_NODE] = "inside-node",
 };
 
 const char *lh_egress_class_name(enum lh_egress_class class)

@@ -31,18 +31,53 @@ static int64_t wire_bytes(unsigned compressor, int64_t elements)
 	}
 }
 
-/* Each of n equal shares, the first ones an element longer, goes n - 1 times to its owner and
- * back. */
-static int64_t dense_bytes(unsigned compressor, int64_t parameters, int64_t n)
+/* What all ranks of an all-reduce send together; -1: there is no formula. Each of n equal shares,
+ * the first ones an element longer, goes n - 1 times to its owner and back. */
+static int64_t all_reduce_bytes(const struct lh_scenario *sc, unsigned collective,
+				unsigned compressor, int64_t elements)
 {
-	int64_t bytes = 0;
+	int64_t n = (int64_t)sc->n_ranks, bytes = 0;
 
-	if (wire_bytes(compressor, 0) < 0)
+	if (!(collective & (LH_KIND_BUTTERFLY | LH_KIND_RING)) || wire_bytes(compressor, 0) < 0)
 		return -1;
 	for (int64_t i = 0; i < n; i++)
-		bytes +=
-			2 * (n - 1) * wire_bytes(compressor, parameters / n + (i < parameters % n));
+		bytes += 2 * (n - 1) * wire_bytes(compressor, elements / n + (i < elements % n));
 	return bytes;
+}
+
+/* Whether a fragment is sent at the end of an epoch: once in a period, all spread over it. */
+static bool is_sent(const struct lh_strategy_spec *strategy, int64_t fragment, int64_t epoch)
+{
+	int64_t offset = strategy->period * fragment / strategy->fragments;
+
+	return epoch + 1 >= offset && (epoch + 1 - offset) % strategy->period == 0;
+}
+
+/* How often a fragment comes back in an epoch: at once or late, and after the last epoch whatever
+ * is under way, and all once more. */
+static int64_t count_averagings(const struct lh_workload *w, int64_t fragment, int64_t epoch)
+{
+	int64_t delay = w->strategy.fragment_delay, n = 1;
+
+	if (epoch + 1 < w->epochs)
+		return epoch >= delay && is_sent(&w->strategy, fragment, epoch - delay);
+	for (int64_t age = 1; age <= delay && age <= epoch; age++)
+		n += is_sent(&w->strategy, fragment, epoch - age);
+	return n;
+}
+
+/* Elements that are averaged in an epoch. */
+static int64_t averaged_elements(const struct lh_scenario *sc, unsigned kind, int64_t epoch)
+{
+	const struct lh_workload *w = &sc->workload;
+	int64_t n_fragments = w->strategy.fragments, all = sc->model->parameters, sum = 0;
+
+	if (kind != LH_KIND_DILOCO)
+		return epoch + 1 == w->epochs || (epoch + 1) % w->strategy.period == 0 ? all : 0;
+	for (int64_t i = 0; i < n_fragments; i++)
+		sum += count_averagings(w, i, epoch) *
+		       (all / n_fragments + (i < all % n_fragments));
+	return sum;
 }
 
 /* Share of the elements that is sent: in a warm-up 25 %, 6.25 %, ... for as many epochs each. */
@@ -64,17 +99,16 @@ static int64_t sparse_bytes(double density, int64_t elements)
 	return SPARSE_COUNT_BYTES + SPARSE_ELEMENT_BYTES * (count > 1 ? (int64_t)count : 1);
 }
 
-/* Ranks of a group of hierarchical top-k: of the first node, or site. */
+/* Ranks of a group of hierarchical top-k, which are alike: of a node, or of a site. */
 static int64_t group_size(const struct lh_scenario *sc)
 {
 	bool is_by_site = sc->workload.strategy.n_levels == 1 &&
 			  strcmp(sc->workload.strategy.levels[0], "site") == 0;
 	int64_t n = 0;
 
-	if (!is_by_site)
-		return 1;
 	for (size_t i = 0; i < sc->n_nodes; i++)
-		n += sc->nodes[i].site == sc->nodes[0].site;
+		if (is_by_site ? sc->nodes[i].site == sc->nodes[0].site : i == 0)
+			n += (int64_t)sc->nodes[i].n_ranks;
 	return n;
 }
 
@@ -82,7 +116,7 @@ static int64_t group_size(const struct lh_scenario *sc)
  * groups. */
 static int64_t hierarchical_topk_bytes(const struct lh_scenario *sc, double density)
 {
-	int64_t size = group_size(sc), n_groups = (int64_t)sc->n_nodes / size;
+	int64_t size = group_size(sc), n_groups = (int64_t)sc->n_ranks / size;
 	int64_t parameters = sc->model->parameters;
 	int64_t bytes = n_groups * 2 * (size - 1) * parameters * 4;
 
@@ -100,14 +134,27 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 	const struct lh_workload *w = &sc->workload;
 	unsigned kind = lh_section_kind_named(&lh_strategy_section, w->strategy.kind);
 	unsigned compressor = lh_section_kind_named(&lh_compress_section, w->compress.kind);
-	int64_t n = (int64_t)sc->n_nodes, parameters = sc->model->parameters;
+	int64_t n = (int64_t)sc->n_ranks, elements = sc->model->parameters;
+	double density = density_at(&w->compress, compressor, epoch);
 
 	if (kind == LH_KIND_SPARSE_ALLGATHER)
-		return n * (n - 1) *
-		       sparse_bytes(density_at(&w->compress, compressor, epoch), parameters);
+		return n * (n - 1) * sparse_bytes(density, elements);
 	if (kind == LH_KIND_HIERARCHICAL_TOPK)
-		return hierarchical_topk_bytes(sc, density_at(&w->compress, compressor, epoch));
-	if (kind & (LH_KIND_BUTTERFLY | LH_KIND_RING))
-		return dense_bytes(compressor, parameters, n);
-	return -1;
+		return hierarchical_topk_bytes(sc, density);
+	if (!(kind & LH_KINDS_LOCAL))
+		return all_reduce_bytes(sc, kind, compressor, elements);
+	return all_reduce_bytes(sc,
+				lh_section_kind_named(&lh_strategy_section, w->strategy.collective),
+				compressor, averaged_elements(sc, kind, epoch));
+}
+
+enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *sc)
+{
+	const struct lh_strategy_spec *strategy = &sc->workload.strategy;
+	unsigned kind = lh_section_kind_named(&lh_strategy_section, strategy->kind);
+
+	if (kind == LH_KIND_LOCAL_SGD ||
+	    (kind == LH_KIND_DILOCO && strategy->fragments == 1 && !strategy->fragment_delay))
+		return LH_AVERAGED_PERIOD;
+	return kind == LH_KIND_DILOCO ? LH_AVERAGED_SPAN : LH_AVERAGED_EPOCH;
 }

@@ -24,8 +24,14 @@ void lh_scenario_free(struct lh_scenario *sc)
 	for (size_t i = 0; i < sc->n_nodes; i++)
 		free(sc->nodes[i].name);
 	free(sc->nodes);
+	for (size_t i = 0; i < sc->n_released; i++)
+		free(sc->released[i].name);
+	free(sc->released);
 	free(sc->absences);
 	free(sc->slowdowns);
+	for (size_t i = 0; i < sc->n_ranks; i++)
+		free(sc->ranks[i].name);
+	free(sc->ranks);
 	free(sc->network.path_at);
 	for (size_t i = 0; i < sc->network.n_paths && sc->network.paths; i++)
 		lh_trace_done(&sc->network.paths[i].trace);

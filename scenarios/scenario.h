@@ -261,6 +261,13 @@ struct lh_nic {
 	char *source;
 };
 
+/* The network between the GPUs of one machine; absent where bandwidth_bps is not above 0. */
+struct lh_inner {
+	int64_t bandwidth_bps; /* of one GPU, in each direction */
+	int64_t delay_ns;      /* one way, between any two */
+	char *source;
+};
+
 struct lh_tcp {
 	char *congestion_control;
 	int64_t rmem_max_bytes;
@@ -285,6 +292,7 @@ struct lh_machine {
 	char *gpu;
 	int64_t gpus;
 	struct lh_nic nic;
+	struct lh_inner inner;
 	struct lh_tcp tcp;
 	struct lh_host_cost *host;
 	size_t n_host;
@@ -468,8 +476,10 @@ struct lh_workload {
 	struct lh_compress_spec compress;
 	char *transport;
 	int64_t epochs;
-	char **command; /* a program in the trainers' stead; then nothing above is set, and
-			 * without one nothing below */
+	int64_t ranks_per_node; /* -1: one for each GPU of a machine with an inner network, else
+				 * one; with a command, too */
+	char **command;		/* a program in the trainers' stead; then nothing above is set, and
+				 * without one nothing below */
 	size_t n_command;
 	char *folder; /* that it starts in, absolute; NULL: the current one */
 	struct lh_progress_spec progress;
@@ -517,15 +527,23 @@ struct lh_published {
 	char *source;
 };
 
+/* Data that lie at a site. */
+struct lh_data_at {
+	char *site;
+	double share_ratio; /* of all samples */
+	struct lh_pos pos;
+};
+
 struct lh_data_spec {
-	char *store; /* NULL: loading is not priced */
+	char *store;	       /* NULL: loading is not priced */
+	struct lh_data_at *at; /* none: ranks take them from anywhere */
+	size_t n_at;
 };
 
 /* One node as resolved: names and indices of what it is made of. */
 struct lh_node {
-	char *name;			 /* "gc-us/0" */
-	size_t site;			 /* index into network.sites */
-	const struct lh_node_spec *spec; /* that asks for it */
+	char *name;  /* "gc-us/0" */
+	size_t site; /* index into network.sites */
 	const struct lh_machine *machine;
 	const struct lh_profile_entry *profile; /* NULL, as the next, with a command */
 	const struct lh_host_cost *host;
@@ -533,6 +551,17 @@ struct lh_node {
 	int64_t accumulate_ns; /* of the host, per micro-batch; 0 where the workload says the speed
 				*/
 	int64_t apply_ns;      /* the same for the optimizer's step */
+	double target_ratio;   /* of all its ranks: share of the target batch, by where the data lie; 0: not given */
+	size_t first_rank;
+	size_t n_ranks; /* that run in it: more than 1 only with an inner network */
+	const struct lh_node_spec *spec; /* that asks for it */
+};
+
+/* A trainer or program: of a whole node, or of one GPU of a node with an inner network. */
+struct lh_node_rank {
+	char *name; /* the node's or, of one of several, "gc-us/0.3" */
+	size_t node;
+	size_t local; /* its number in the node, from 0 on */
 };
 
 struct lh_scenario {
@@ -557,8 +586,12 @@ struct lh_scenario {
 	size_t n_profiles;
 
 	/* resolved */
-	struct lh_node *nodes; /* rank = index; the nodes of one site stand together */
+	struct lh_node *nodes; /* those of one site stand together */
 	size_t n_nodes;
+	struct lh_node *released; /* nodes of the specs that the control plane does without */
+	size_t n_released;
+	struct lh_node_rank *ranks; /* by rank: in the order of their nodes */
+	size_t n_ranks;
 	const struct lh_model *model; /* NULL with a command */
 	struct lh_absence *absences;  /* in order of from_ns and node; those of a node are apart */
 	size_t n_absences;
@@ -568,9 +601,26 @@ struct lh_scenario {
 	struct lh_yaml *tree; /* the same as read; positions in the structs point into it */
 };
 
-/* Payload that all ranks of trainers send in an epoch (from 0) by the strategy's formula; -1: there
- * is none. */
+/* Payload that all ranks of trainers send in an epoch by the strategy's formula; -1: there is none.
+ */
 int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario, int64_t epoch);
+
+/* Whose samples stand behind an averaging. */
+enum lh_averaged_samples {
+	LH_AVERAGED_EPOCH,  /* the epoch's */
+	LH_AVERAGED_PERIOD, /* those of all epochs since the last one */
+	LH_AVERAGED_SPAN,   /* of some span, alike at all ranks */
+};
+
+enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *scenario);
+
+/* The node of a rank. */
+static inline const struct lh_node *lh_node_of(const struct lh_scenario *scenario, size_t rank)
+{
+	return &scenario->nodes[scenario->ranks[rank].node];
+}
+/* "timeline", "spot" or "late-start". */
+const char *lh_absence_cause_name(enum lh_absence_cause cause);
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);
@@ -591,6 +641,7 @@ enum lh_egress_class {
 	LH_EGRESS_INTER_CONTINENT,
 	LH_EGRESS_OCEANIA,
 	LH_EGRESS_ON_PREMISE,
+	LH_EGRESS_INSIDE_NODE, /* between its ranks; no pair of sites has it */
 	LH_N_EGRESS_CLASSES,
 };
 

@@ -76,6 +76,10 @@ static const struct lh_field workload_fields[] = {
 		"GPUs (strategy ring, compress none, train: {device: cuda})"},
 	{.key = "epochs", .type = LH_FIELD_INTEGER, AT(struct lh_workload, epochs),
 	 .fallback = "4", .min = 1, .max = 1000000, .doc = "rounds of target_batch samples"},
+	{.key = "ranks_per_node", .type = LH_FIELD_INTEGER,
+	 AT(struct lh_workload, ranks_per_node), .min = 1, .max = 512,
+	 .doc = "trainers in a node, each with one of its GPUs; as many GPUs as a machine with an inner network has, "
+		"else 1, if absent"},
 	END,
 };
 
@@ -126,6 +130,10 @@ static const struct lh_field command_fields[] = {
 	 .min = 1, .doc = "the programs are ended then, by the run's clock: no failure"},
 	{.key = "time_limit", .type = LH_FIELD_DURATION, AT(struct lh_workload, time_limit_ns),
 	 .min = 1, .doc = "the run fails then, by the run's clock"},
+	{.key = "ranks_per_node", .type = LH_FIELD_INTEGER,
+	 AT(struct lh_workload, ranks_per_node), .min = 1, .max = 512,
+	 .doc = "programs in a node, each with one of its GPUs; as many GPUs as a machine with an inner network has, "
+		"else 1, if absent"},
 	END,
 };
 
@@ -134,15 +142,32 @@ static const struct lh_section command_section = {
 	LH_NO_OFFSET, NULL, LH_NO_OFFSET, command_fields,
 };
 
+static const struct lh_field data_at_fields[] = {
+	{.key = "site", .type = LH_FIELD_STRING, .flags = REQUIRED, AT(struct lh_data_at, site),
+	 .doc = "where they lie: a site of the network with nodes"},
+	{.key = "share", .type = LH_FIELD_RATIO, .flags = REQUIRED | LH_FIELD_ABOVE_0,
+	 AT(struct lh_data_at, share_ratio), .doc = "of all samples; together 100 %"},
+	END,
+};
+
+static const struct lh_section data_at_section = {
+	"data.at", "Data that lie at a site.", sizeof(struct lh_data_at), LH_NO_OFFSET, NULL,
+	offsetof(struct lh_data_at, pos), data_at_fields,
+};
+
 static const struct lh_field data_fields[] = {
-	{.key = "store", .type = LH_FIELD_STRING, .flags = REQUIRED,
-	 AT(struct lh_data_spec, store),
-	 .doc = "where samples are loaded from: a storage of the price catalog"},
+	{.key = "store", .type = LH_FIELD_STRING, AT(struct lh_data_spec, store),
+	 .doc = "where samples are loaded from: a storage of the price catalog; loading costs "
+		"nothing where absent"},
+	{.key = "at", .type = LH_FIELD_LIST, AT(struct lh_data_spec, at),
+	 COUNT(struct lh_data_spec, n_at), .section = &data_at_section,
+	 .doc = "where samples lie: each site computes on its own, so much of the target batch "
+		"(strategy parameter-server)"},
 	END,
 };
 
 static const struct lh_section data_section = {
-	"data", "Where samples come from; priced, not emulated.", sizeof(struct lh_data_spec),
+	"data", "Where samples come from.", sizeof(struct lh_data_spec),
 	LH_NO_OFFSET, NULL, LH_NO_OFFSET, data_fields,
 };
 

@@ -18,6 +18,22 @@ static const struct lh_section nic_section = {
 	LH_NO_OFFSET, NULL, LH_NO_OFFSET, nic_fields,
 };
 
+static const struct lh_field inner_fields[] = {
+	{.key = "bandwidth", .type = LH_FIELD_RATE, .flags = REQUIRED,
+	 AT(struct lh_inner, bandwidth_bps), .min = 1000000, .max = INNER_RATE_MAX,
+	 .doc = "of each GPU, in each direction, to all others together"},
+	{.key = "delay", .type = LH_FIELD_DURATION, .flags = REQUIRED,
+	 AT(struct lh_inner, delay_ns), .max = 1000000000,
+	 .doc = "one way, from one GPU to another"},
+	SOURCE(struct lh_inner),
+	END,
+};
+
+static const struct lh_section inner_section = {
+	"an inner network", "What connects the GPUs of one machine, such as NVLink.",
+	sizeof(struct lh_inner), LH_NO_OFFSET, NULL, LH_NO_OFFSET, inner_fields,
+};
+
 static const struct lh_choice congestion_controls[] = {
 	{"cubic", 0}, {"reno", 0}, {"bbr", 0}, {NULL, 0},
 };
@@ -74,9 +90,13 @@ static const struct lh_field machine_fields[] = {
 	{.key = "gpu", .type = LH_FIELD_STRING, AT(struct lh_machine, gpu),
 	 .doc = "its GPU (or GPUs as one rank): the name of a profile; needed to replay a model"},
 	{.key = "gpus", .type = LH_FIELD_INTEGER, AT(struct lh_machine, gpus), .fallback = "1",
-	 .min = 1, .max = 1024, .doc = "number of GPUs behind the one rank"},
+	 .min = 1, .max = 1024,
+	 .doc = "number of GPUs: behind one rank or, with an inner network, a rank each"},
 	{.key = "nic", .type = LH_FIELD_SECTION, .flags = REQUIRED, AT(struct lh_machine, nic),
 	 .section = &nic_section, .doc = "rates of its network card"},
+	{.key = "inner", .type = LH_FIELD_SECTION, AT(struct lh_machine, inner),
+	 .section = &inner_section,
+	 .doc = "the network between its GPUs; each of them is a rank then"},
 	{.key = "tcp", .type = LH_FIELD_SECTION, AT(struct lh_machine, tcp),
 	 .section = &tcp_section, .doc = "TCP settings of its kernel"},
 	{.key = "host", .type = LH_FIELD_MAP, AT(struct lh_machine, host),

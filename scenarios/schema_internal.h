@@ -17,6 +17,7 @@
 	 .doc = "where the values come from"}
 #define END {.key = NULL}
 #define RATE_MAX 1000000000000 /* 1 Tbit/s */
+#define INNER_RATE_MAX 100000000000000 /* 100 Tbit/s */
 #define JITTER_MAX 2000000000 /* 2 s: netem holds a deviation in 31 bits of ns */
 #define QUEUE_TARGET_MAX 4000000000 /* 4 s: the kernel holds it in 32 bits of us */
 #define DELAY_MAX 3600000000000 /* 1 h */

@@ -18,6 +18,9 @@ static const struct lh_choice strategies[] = {
 	DENSE_KINDS,
 	{"sparse-allgather", LH_KIND_SPARSE_ALLGATHER},
 	{"hierarchical-topk", LH_KIND_HIERARCHICAL_TOPK},
+	{"local-sgd", LH_KIND_LOCAL_SGD},
+	{"diloco", LH_KIND_DILOCO},
+	{"parameter-server", LH_KIND_PARAMETER_SERVER},
 	{NULL, 0},
 };
 
@@ -68,6 +71,11 @@ static const struct lh_fallback levels_fallbacks[] = {
 static const struct lh_fallback period_fallbacks[] = {
 	{LH_KIND_PARAMETER_SERVER, "exchange", "asgd", "1"},
 	{LH_KIND_DILOCO, NULL, NULL, "50"},
+	{0, NULL, NULL, NULL},
+};
+/* Of groups that nobody can take a rank's place in; a long transfer is no failure. */
+static const struct lh_fallback timeout_fallbacks[] = {
+	{LH_KINDS_LOCAL | LH_KINDS_GOSSIP, NULL, NULL, "30 min"},
 	{0, NULL, NULL, NULL},
 };
 static const struct lh_fallback asynchronous_fallbacks[] = {
@@ -169,9 +177,12 @@ static const struct lh_field strategy_fields[] = {
 	{.key = "min_group", .type = LH_FIELD_INTEGER, OF(LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, min_group), .min = 2, .max = 1000000, .fallback = "2",
 	 .doc = "fewest ranks that average"},
-	{.key = "timeout", .type = LH_FIELD_DURATION, OF(LH_KINDS_ELASTIC),
+	{.key = "timeout", .type = LH_FIELD_DURATION,
+	 OF(LH_KINDS_LOCAL | LH_KINDS_GOSSIP | LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, timeout_ns), .min = 1000000, .max = DELAY_MAX,
-	 .fallback = "60 s", .doc = "of one averaging, after which its group is formed anew"},
+	 .fallback = "60 s", .fallbacks = timeout_fallbacks,
+	 .doc = "of one averaging, after which its group is formed anew; where groups are fixed, the run "
+		"fails"},
 	{.key = "heartbeat", .type = LH_FIELD_DURATION, OF(LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, heartbeat_ns), .min = 1000000, .max = DELAY_MAX,
 	 .fallback = "1 s", .doc = "between two signs of life; less than timeout"},

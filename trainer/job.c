@@ -155,35 +155,107 @@ static int parse_address(struct section *s, struct lh_job_rank *rank)
 	return bad(s, "address", "expected an IPv4 or IPv6 address in numbers");
 }
 
+/* Which machine a rank shares with others: without both keys it has one of its own. */
+static int parse_place(struct section *s, struct lh_job_rank *rank)
+{
+	int64_t local_rank = 0;
+	int rc;
+
+	memcpy(rank->vm, rank->node, sizeof(rank->vm));
+	rank->local_rank = 0;
+	if (!json_object_get(s->object, "vm") && !json_object_get(s->object, "local_rank"))
+		return 0;
+	if ((rc = get_name(s, "vm", rank->vm)) ||
+	    (rc = get_integer(s, "local_rank", 0, LH_JOB_RANKS_MAX - 1, &local_rank)))
+		return rc;
+	rank->local_rank = (uint32_t)local_rank;
+	return 0;
+}
+
+static int parse_slow(struct section *s, int64_t after_ns, struct lh_job_slow *ret)
+{
+	static const char *const known[] = {"from_ns", "to_ns", "factor", NULL};
+	int rc;
+
+	if ((rc = get_integer(s, "from_ns", after_ns, INT64_MAX, &ret->from_ns)) ||
+	    (rc = get_integer(s, "to_ns", ret->from_ns, INT64_MAX, &ret->to_ns)) ||
+	    (rc = get_number(s, "factor", 1, 1000, &ret->factor)))
+		return rc;
+	return check_all_read(s, known);
+}
+
+/* The spans in which a rank is slow; most have none, and then no key. */
+static int parse_slows(struct section *s, struct lh_job_rank *rank)
+{
+	const json_t *array = json_object_get(s->object, "slow");
+	size_t n = json_array_size(array);
+	int64_t after_ns = 0;
+	int rc = 0;
+
+	if (!array)
+		return 0;
+	s->n_read++;
+	if (!json_is_array(array) || n > LH_JOB_SLOW_MAX)
+		return bad(s, "slow", "expected an array of at most 1000 spans");
+	rank->slow = calloc(n + 1, sizeof(*rank->slow));
+	if (!rank->slow)
+		return lh_fail(s->err, LH_ESYS, 0, "%s: out of memory", s->file);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct section span = {
+			.object = json_array_get(array, i), .file = s->file, .err = s->err};
+
+		snprintf(span.path, sizeof(span.path), "%.40sslow[%zu].", s->path, i);
+		if (!json_is_object(span.object))
+			return bad(&span, "", "expected a mapping");
+		rc = parse_slow(&span, after_ns, &rank->slow[i]);
+		after_ns = rank->slow[i].to_ns;
+		rank->n_slow++;
+	}
+	return rc;
+}
+
 static int parse_rank(struct section *s, struct lh_job_rank *rank)
 {
-	static const char *const known[] = {"node",
-					    "site",
-					    "address",
-					    "port",
-					    "micro_batch",
-					    "samples_per_s",
-					    "variation_ratio",
-					    "accumulate_ns",
-					    "averaging_bps",
-					    "apply_ns",
-					    NULL};
+	static const char *const known[] = {"node",	     "site",	      "vm",
+					    "local_rank",    "address",	      "port",
+					    "micro_batch",   "samples_per_s", "variation_ratio",
+					    "accumulate_ns", "averaging_bps", "apply_ns",
+					    "slow",	     "target_ratio",  NULL};
 	int64_t micro_batch, averaging_bps;
 	int rc;
 
 	/* Three sigma below the mean a micro-batch must still take some time. */
 	if ((rc = get_name(s, "node", rank->node)) || (rc = get_name(s, "site", rank->site)) ||
-	    (rc = parse_address(s, rank)) ||
+	    (rc = parse_place(s, rank)) || (rc = parse_address(s, rank)) ||
 	    (rc = get_integer(s, "micro_batch", 1, 1000000, &micro_batch)) ||
 	    (rc = get_number(s, "samples_per_s", 1e-3, 1e8, &rank->samples_per_s)) ||
 	    (rc = get_number(s, "variation_ratio", 0, 0.33, &rank->variation_ratio)) ||
 	    (rc = get_integer(s, "accumulate_ns", 0, HOUR_NS, &rank->accumulate_ns)) ||
 	    (rc = get_integer(s, "averaging_bps", 0, INT64_C(100000000000000), &averaging_bps)) ||
-	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)))
+	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)) ||
+	    (rc = parse_slows(s, rank)) ||
+	    (json_object_get(s->object, "target_ratio") &&
+	     (rc = get_number(s, "target_ratio", 0, 1, &rank->target_ratio))))
 		return rc;
 	rank->micro_batch = (uint32_t)micro_batch;
 	rank->averaging_bps = (uint64_t)averaging_bps;
 	return check_all_read(s, known);
+}
+
+static int check_places_differ(struct section *s, const struct lh_job *job)
+{
+	for (uint32_t i = 0; i < job->n_ranks; i++)
+		for (uint32_t j = 0; j < i; j++) {
+			const struct lh_job_rank *a = &job->ranks[j], *b = &job->ranks[i];
+
+			if (a->local_rank == b->local_rank && strcmp(a->vm, b->vm) == 0 &&
+			    (strcmp(a->node, a->vm) != 0 || strcmp(b->node, b->vm) != 0))
+				return lh_fail(s->err, LH_EINPUT, 0,
+					       "%s: ranks[%u] and ranks[%u]: both local_rank %u "
+					       "of %s",
+					       s->file, j, i, b->local_rank, b->vm);
+		}
+	return 0;
 }
 
 static int check_addresses_differ(struct section *s, const struct lh_job *job)
@@ -224,7 +296,8 @@ static int parse_ranks(struct section *s, struct lh_job *job)
 		if ((rc = parse_rank(&rank, &job->ranks[i])))
 			return rc;
 	}
-	return check_addresses_differ(s, job);
+	rc = check_places_differ(s, job);
+	return rc ? rc : check_addresses_differ(s, job);
 }
 
 static int parse_strategy(struct section *s, struct lh_job *job)
@@ -404,6 +477,8 @@ int lh_job_read(const char *path, struct lh_job *ret_job, struct lh_error *err)
 
 void lh_job_done(struct lh_job *job)
 {
+	for (uint32_t i = 0; job->ranks && i < job->n_ranks; i++)
+		free(job->ranks[i].slow);
 	free(job->ranks);
 	json_decref(job->train);
 	memset(job, 0, sizeof(*job));

@@ -29,6 +29,7 @@ struct lh_guest_request {
 	int64_t seed;
 	bool virtual_clock;
 	bool charge_cpu;		  /* with it: CPU time passes */
+	bool has_fine_clock;		  /* readings hardly move the virtual clock */
 	const struct lh_command *command; /* runs the scenario's command; NULL: trainers */
 	const struct lh_guest_wan *wan;	  /* runs no programs at all; NULL: it does */
 	int64_t stuck_after_ns;		  /* of processor time without a virtual second; 0: never */

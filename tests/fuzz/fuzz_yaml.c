@@ -130,7 +130,7 @@ static void plan(const struct lh_scenario *sc)
 	if (lh_plan_build(sc, &plan, &err) < 0)
 		broken("no plan", err.message);
 	network = lh_plan_to_json(plan);
-	job = lh_trainer_job(plan);
+	job = lh_trainer_job(plan, 0);
 	if (!network || !job)
 		broken("no JSON of a plan", sc->name);
 	read_job(job);

@@ -173,6 +173,7 @@ void averaging_world_init(struct averaging_world *world, uint32_t n, const char 
 			.samples_per_s = 32000,
 		};
 		snprintf(world->ranks[i].node, sizeof(world->ranks[i].node), "room/%u", i);
+		snprintf(world->ranks[i].vm, sizeof(world->ranks[i].vm), "room/%u", i);
 		snprintf(world->ranks[i].site, sizeof(world->ranks[i].site), "room");
 		snprintf(world->ranks[i].address, sizeof(world->ranks[i].address), "127.0.0.1");
 	}
@@ -188,8 +189,9 @@ static void *run_rank(void *context)
 {
 	struct averaging_rank *r = context;
 	lh_cleanup_free char *path = events_path(r->world, r->rank);
+	const struct lh_rank_options options = {.rank = r->rank, .events_path = path};
 
-	r->code = lh_rank_run(&r->world->job, &computing, r->rank, path, &r->error);
+	r->code = lh_rank_run(&r->world->job, &computing, &options, &r->error);
 	return NULL;
 }
 

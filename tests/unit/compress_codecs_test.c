@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/cleanup.h"
+#include "core/crc64.h"
 #include "core/rng.h"
 #include "tests/unit/test.h"
 #include "trainer/compress/compress.h"
@@ -446,6 +447,49 @@ static void test_vectors_round_every_half_alike(void **state)
 	assert_memory_equal(again, halves, 65536 * sizeof(*again));
 }
 
+/* Other machines and compilers must read what this one writes, and write the same. */
+static void test_the_wire_is_the_same_everywhere(void **state)
+{
+	static const struct {
+		const struct lh_codec_ops *codec;
+		uint64_t crc;
+	} cases[] = {
+		{&lh_codec_none, UINT64_C(0x131ad9145f32176b)},
+		{&lh_codec_fp16, UINT64_C(0xfddd8924d87e0863)},
+		{&lh_codec_bf16, UINT64_C(0x6c187b4ca24bba0a)},
+		{&lh_codec_uniform8, UINT64_C(0x336097de9e4ea443)},
+		{&lh_codec_blockwise8, UINT64_C(0x87c8e8427b48878f)},
+		{&lh_codec_onebit, UINT64_C(0xc242a1b2c7544e1c)},
+	};
+	static float values[MANY];
+	struct lh_crc64 crc;
+	struct lh_rng rng;
+	int n_wrong = 0;
+
+	(void)state;
+	lh_rng_init(&rng, 1, "everywhere");
+	for (size_t i = 0; i < MANY; i++) {
+		/* sums and products alone, which round alike everywhere */
+		double u = 2 * lh_rng_uniform(&rng) - 1;
+
+		values[i] = (float)(u * u * u * u * u);
+	}
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		size_t bytes = cases[i].codec->wire_bytes(MANY);
+		lh_cleanup_free uint8_t *wire = malloc(bytes);
+
+		assert_non_null(wire);
+		cases[i].codec->encode(values, MANY, wire);
+		lh_crc64_init(&crc);
+		lh_crc64_add(&crc, wire, bytes);
+		if (lh_crc64_value(&crc) != cases[i].crc)
+			print_error("%s: 0x%016llx\n", cases[i].codec->name,
+				    (unsigned long long)lh_crc64_value(&crc));
+		n_wrong += lh_crc64_value(&crc) != cases[i].crc;
+	}
+	assert_int_equal(n_wrong, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -461,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_onebit_with_feedback_loses_nothing_over_time),
 		cmocka_unit_test(test_what_is_not_finite_never_disappears),
 		cmocka_unit_test(test_bf16_rounds_to_nearest_even),
+		cmocka_unit_test(test_the_wire_is_the_same_everywhere),
 		cmocka_unit_test(test_vectors_give_the_same_bits),
 		cmocka_unit_test(test_vectors_round_every_half_alike),
 	};

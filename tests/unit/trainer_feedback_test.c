@@ -78,7 +78,7 @@ static void test_one_bit_a_number_and_the_rest_follows(void **state)
 static int64_t formula_of(const struct averaging_world *w)
 {
 	struct lh_model model = {.parameters = (int64_t)w->job.parameters};
-	struct lh_scenario sc = {.n_nodes = w->job.n_ranks, .model = &model};
+	struct lh_scenario sc = {.n_ranks = w->job.n_ranks, .model = &model};
 
 	sc.workload.strategy.kind = (char *)(uintptr_t)w->job.strategy->name;
 	sc.workload.compress.kind = (char *)(uintptr_t)w->job.compressing.kind;

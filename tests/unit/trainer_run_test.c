@@ -26,6 +26,7 @@ struct world {
 	struct lh_job_rank ranks[N_MAX];
 	pid_t pids[N_MAX];
 	char dir[32];
+	uint32_t incarnation;
 };
 
 /* Ports that were free a moment ago. */
@@ -97,7 +98,10 @@ static void start_rank(struct world *w, uint32_t rank)
 	if (w->pids[rank])
 		return;
 	alarm(DEADLINE_S);
-	lh_rank_run(&w->job, &lh_compute_replay, rank, path, &err);
+	lh_rank_run(&w->job, &lh_compute_replay,
+		    &(struct lh_rank_options){
+			    .rank = rank, .incarnation = w->incarnation, .events_path = path},
+		    &err);
 	free(path);
 	_exit(lh_error_exit_status(&err));
 }

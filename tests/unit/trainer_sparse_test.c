@@ -136,7 +136,7 @@ static void test_replayed_slices_are_checked(void **state)
 static void test_a_warm_up_sends_less_and_less(void **state)
 {
 	struct lh_model model = {.parameters = 100000};
-	struct lh_scenario sc = {.n_nodes = N, .model = &model};
+	struct lh_scenario sc = {.n_ranks = N, .model = &model};
 	struct averaging_world w;
 	int64_t sum = 0;
 
@@ -244,10 +244,13 @@ static int64_t formula_of(const struct averaging_world *w, uint32_t size)
 	struct lh_model model = {.parameters = (int64_t)w->job.parameters};
 	struct lh_node nodes[AVERAGING_RANKS_MAX];
 	char *levels[] = {(char *)(uintptr_t) "site"};
-	struct lh_scenario sc = {.n_nodes = w->job.n_ranks, .nodes = nodes, .model = &model};
+	struct lh_scenario sc = {.n_nodes = w->job.n_ranks,
+				 .n_ranks = w->job.n_ranks,
+				 .nodes = nodes,
+				 .model = &model};
 
 	for (uint32_t i = 0; i < w->job.n_ranks; i++)
-		nodes[i] = (struct lh_node){.site = i / size};
+		nodes[i] = (struct lh_node){.site = i / size, .n_ranks = 1};
 	sc.workload.strategy = (struct lh_strategy_spec){
 		.kind = (char *)(uintptr_t) "hierarchical-topk", .levels = levels, .n_levels = 1};
 	sc.workload.compress = (struct lh_compress_spec){.kind = (char *)(uintptr_t) "mstopk",

@@ -2,8 +2,8 @@
 /*
  * One member's numbers during a collective. See numbers.h.
  *
- * A chunk's bytes have one place, for its part that is sent away and for the whole that comes back:
- * that cannot come before the part is in it. What is to be added has room of its own.
+ * A chunk's bytes have a place for the part that is given away, and one for the whole: what comes
+ * back must not overwrite what may still be on its way.
  */
 #include "trainer/collective/numbers.h"
 
@@ -22,13 +22,14 @@ struct lh_collective_numbers {
 	const struct lh_codec_ops *codec;
 	float divisor;
 	struct lh_collective_flow *flow;
-	float *values;	/* the caller's */
-	float *scratch; /* slices->longest */
-	unsigned char *wire;
-	bool *is_encoded;     /* by chunk: its bytes are those of the round */
-	bool *is_finished;    /* by chunk */
-	unsigned char *inbox; /* of what is to be added */
-	size_t *inbox_at;     /* by receive */
+	float *values;	       /* the caller's */
+	float *scratch;	       /* slices->longest */
+	unsigned char *parts;  /* that are given away, on the wire, in the slices' order */
+	unsigned char *wholes; /* likewise what is finished */
+	bool *is_given;	       /* by chunk */
+	bool *is_finished;     /* by chunk */
+	unsigned char *inbox;  /* of what is to be added */
+	size_t *inbox_at;      /* by receive */
 };
 
 int lh_collective_slices_init(struct lh_collective_slices *slices,
@@ -69,11 +70,6 @@ void lh_collective_slices_done(struct lh_collective_slices *slices)
 	*slices = (struct lh_collective_slices){0};
 }
 
-static unsigned char *wire_of(const struct lh_collective_numbers *m, uint32_t chunk)
-{
-	return m->wire + m->slices->wire_at[chunk];
-}
-
 static size_t wire_bytes_of(const struct lh_collective_numbers *m,
 			    const struct lh_collective_move *move)
 {
@@ -81,11 +77,17 @@ static size_t wire_bytes_of(const struct lh_collective_numbers *m,
 	       m->slices->wire_at[move->first_chunk];
 }
 
-static void encode(struct lh_collective_numbers *m, uint32_t chunk)
+static unsigned char *wire_of(const struct lh_collective_numbers *m, unsigned char *wires,
+			      const struct lh_collective_move *move)
+{
+	return wires + m->slices->wire_at[move->first_chunk];
+}
+
+static void encode(const struct lh_collective_numbers *m, uint32_t chunk, unsigned char *wires)
 {
 	m->codec->encode(m->values + m->slices->at[chunk],
-			 lh_collective_slice_elements(m->slices, chunk), wire_of(m, chunk));
-	m->is_encoded[chunk] = true;
+			 lh_collective_slice_elements(m->slices, chunk),
+			 wires + m->slices->wire_at[chunk]);
 }
 
 static void apply(void *context, uint32_t receive, uint32_t chunk)
@@ -95,11 +97,10 @@ static void apply(void *context, uint32_t receive, uint32_t chunk)
 	uint32_t n = lh_collective_slice_elements(m->slices, chunk);
 
 	if (!move->is_reduced) {
-		m->is_encoded[chunk] = true; /* it came to its place */
-		m->is_finished[chunk] = true;
+		m->is_finished[chunk] = true; /* it came to its place */
 		return;
 	}
-	assert(!m->is_encoded[chunk]);
+	assert(!m->is_given[chunk] && !m->is_finished[chunk]);
 	m->codec->decode(m->inbox + m->inbox_at[receive] + m->slices->wire_at[chunk] -
 				 m->slices->wire_at[move->first_chunk],
 			 n, m->scratch);
@@ -113,7 +114,7 @@ static void finish(void *context, uint32_t chunk)
 	if (m->plan->kind != LH_COLLECTIVE_ALL_GATHER)
 		lh_collective_divide(m->values + m->slices->at[chunk],
 				     lh_collective_slice_elements(m->slices, chunk), m->divisor);
-	encode(m, chunk);
+	encode(m, chunk, m->wholes);
 	m->is_finished[chunk] = true;
 }
 
@@ -125,8 +126,9 @@ void lh_collective_numbers_close(struct lh_collective_numbers *numbers)
 		return;
 	lh_collective_flow_close(numbers->flow);
 	free(numbers->scratch);
-	free(numbers->wire);
-	free(numbers->is_encoded);
+	free(numbers->parts);
+	free(numbers->wholes);
+	free(numbers->is_given);
 	free(numbers->is_finished);
 	free(numbers->inbox);
 	free(numbers->inbox_at);
@@ -147,11 +149,12 @@ static bool alloc(struct lh_collective_numbers *m)
 			inbox_bytes += wire_bytes_of(m, &m->plan->receives[r]);
 	}
 	m->inbox = malloc(inbox_bytes + 1);
-	m->wire = malloc(m->slices->wire_at[n_chunks] + 1);
+	m->parts = malloc(m->slices->wire_at[n_chunks] + 1);
+	m->wholes = malloc(m->slices->wire_at[n_chunks] + 1);
 	m->scratch = malloc((m->slices->longest + 1) * sizeof(*m->scratch));
-	m->is_encoded = calloc(n_chunks, sizeof(*m->is_encoded));
+	m->is_given = calloc(n_chunks, sizeof(*m->is_given));
 	m->is_finished = calloc(n_chunks, sizeof(*m->is_finished));
-	return m->inbox && m->wire && m->scratch && m->is_encoded && m->is_finished;
+	return m->inbox && m->parts && m->wholes && m->scratch && m->is_given && m->is_finished;
 }
 
 int lh_collective_numbers_open(const struct lh_collective_plan *plan,
@@ -186,7 +189,7 @@ void lh_collective_numbers_begin(struct lh_collective_numbers *numbers, float *v
 	uint32_t n_chunks = numbers->plan->n_chunks;
 
 	numbers->values = values;
-	memset(numbers->is_encoded, 0, n_chunks * sizeof(*numbers->is_encoded));
+	memset(numbers->is_given, 0, n_chunks * sizeof(*numbers->is_given));
 	memset(numbers->is_finished, 0, n_chunks * sizeof(*numbers->is_finished));
 	lh_collective_flow_begin(numbers->flow);
 }
@@ -201,11 +204,16 @@ const void *lh_collective_numbers_message(struct lh_collective_numbers *numbers,
 {
 	const struct lh_collective_move *move = &numbers->plan->sends[send];
 
-	for (uint32_t c = move->first_chunk; c < move->first_chunk + move->n_chunks; c++)
-		if (!numbers->is_encoded[c] && lh_collective_slice_elements(numbers->slices, c))
-			encode(numbers, c);
 	*ret_n_bytes = wire_bytes_of(numbers, move);
-	return wire_of(numbers, move->first_chunk);
+	for (uint32_t c = move->first_chunk; c < move->first_chunk + move->n_chunks; c++) {
+		if (numbers->is_finished[c])
+			return wire_of(numbers, numbers->wholes, move);
+		if (lh_collective_slice_elements(numbers->slices, c) == 0)
+			continue;
+		encode(numbers, c, numbers->parts);
+		numbers->is_given[c] = true;
+	}
+	return wire_of(numbers, numbers->parts, move);
 }
 
 void *lh_collective_numbers_room(struct lh_collective_numbers *numbers, uint32_t receive,
@@ -215,7 +223,7 @@ void *lh_collective_numbers_room(struct lh_collective_numbers *numbers, uint32_t
 
 	*ret_n_bytes = wire_bytes_of(numbers, move);
 	return move->is_reduced ? numbers->inbox + numbers->inbox_at[receive]
-				: wire_of(numbers, move->first_chunk);
+				: wire_of(numbers, numbers->wholes, move);
 }
 
 void lh_collective_numbers_arrive(struct lh_collective_numbers *numbers, uint32_t receive)
@@ -230,14 +238,19 @@ bool lh_collective_numbers_is_done(const struct lh_collective_numbers *numbers)
 
 const void *lh_collective_numbers_wire(const struct lh_collective_numbers *numbers, uint32_t chunk)
 {
-	return wire_of(numbers, chunk);
+	return numbers->wholes + numbers->slices->wire_at[chunk];
+}
+
+const void *lh_collective_numbers_part(const struct lh_collective_numbers *numbers, uint32_t chunk)
+{
+	return numbers->parts + numbers->slices->wire_at[chunk];
 }
 
 void lh_collective_numbers_decode(struct lh_collective_numbers *numbers)
 {
 	for (uint32_t c = 0; c < numbers->plan->n_chunks; c++)
 		if (numbers->is_finished[c])
-			numbers->codec->decode(wire_of(numbers, c),
+			numbers->codec->decode(lh_collective_numbers_wire(numbers, c),
 					       lh_collective_slice_elements(numbers->slices, c),
 					       numbers->values + numbers->slices->at[c]);
 }

@@ -76,6 +76,9 @@ bool lh_collective_numbers_is_done(const struct lh_collective_numbers *numbers);
  * alone). */
 const void *lh_collective_numbers_wire(const struct lh_collective_numbers *numbers, uint32_t chunk);
 
+/* A chunk's part that was given away, as it was on the wire. */
+const void *lh_collective_numbers_part(const struct lh_collective_numbers *numbers, uint32_t chunk);
+
 /* Writes all that is finished here to the values that the round began with. */
 void lh_collective_numbers_decode(struct lh_collective_numbers *numbers);
 

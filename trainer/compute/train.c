@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/clock.h"
 #include "trainer/compute/compute.h"
 #include "trainer/compute/replay.h"
 #include "trainer/learn/learner.h"
@@ -121,7 +122,7 @@ static int train_micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)
 {
 	struct train *t = state;
 
-	*ret_ns = lh_replay_next_ns(&t->times);
+	*ret_ns = lh_replay_next_ns(&t->times, lh_clock_now_ns());
 	return lh_learner_accumulate(t->learner, err);
 }
 

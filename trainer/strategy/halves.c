@@ -83,7 +83,7 @@ int lh_halves_scatter(struct lh_halves *halves, uint32_t epoch, float *values,
 
 const void *lh_halves_sent(const struct lh_halves *halves, uint32_t member)
 {
-	return lh_collective_run_wire(halves->runs[SCATTER], member);
+	return lh_collective_run_part(halves->runs[SCATTER], member);
 }
 
 int lh_halves_gather(struct lh_halves *halves, uint32_t epoch, float *values,

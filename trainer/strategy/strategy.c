@@ -49,7 +49,14 @@ static const struct lh_strategy_ops hierarchical_topk = {
 };
 
 const struct lh_strategy_ops *const lh_strategies[] = {
-	&butterfly, &ring, &sparse_allgather, &hierarchical_topk, NULL,
+	&butterfly,
+	&ring,
+	&sparse_allgather,
+	&hierarchical_topk,
+	&lh_strategy_local_sgd,
+	&lh_strategy_diloco,
+	&lh_strategy_parameter_server,
+	NULL,
 };
 
 const struct lh_strategy_ops *lh_strategy_find(const char *name)

@@ -9,7 +9,7 @@
 
 static const char *name_of(const struct lh_job *job, uint32_t rank)
 {
-	return job->settings.has_node_level ? job->ranks[rank].node : job->ranks[rank].site;
+	return job->settings.has_node_level ? job->ranks[rank].vm : job->ranks[rank].site;
 }
 
 /* Numbers groups in the order of their first ranks; how many there are. */
