@@ -20,6 +20,8 @@
 /* A test holds this list and the trainer's table of strategies together. */
 static const struct lh_choice strategies[] = {
 	DENSE_KINDS,
+	{"sparse-allgather", LH_KIND_SPARSE_ALLGATHER},
+	{"hierarchical-topk", LH_KIND_HIERARCHICAL_TOPK},
 	{"local-sgd", LH_KIND_LOCAL_SGD},
 	{"diloco", LH_KIND_DILOCO},
 	{"d-psgd", LH_KIND_D_PSGD},
@@ -35,6 +37,12 @@ static const struct lh_choice compressors[] = {
 	{"fp16", LH_KIND_FP16},
 	{"none", LH_KIND_NONE},
 	{"bf16", LH_KIND_BF16},
+	{"onebit", LH_KIND_ONEBIT},
+	{"topk", LH_KIND_TOPK},
+	{"mstopk", LH_KIND_MSTOPK},
+	{"dgc", LH_KIND_DGC},
+	{"random-k", LH_KIND_RANDOM_K},
+	{"powersgd", LH_KIND_POWERSGD},
 	{NULL, 0},
 };
 
@@ -60,6 +68,10 @@ static const struct lh_fallback matchmaking_fallbacks[] = {
 };
 static const struct lh_fallback delayed_update_fallbacks[] = {
 	{LH_KIND_BUTTERFLY | LH_KINDS_ELASTIC, NULL, NULL, "true"},
+	{0, NULL, NULL, NULL},
+};
+static const struct lh_fallback levels_fallbacks[] = {
+	{LH_KIND_HIERARCHICAL_TOPK, NULL, NULL, "[node]"},
 	{0, NULL, NULL, NULL},
 };
 static const struct lh_fallback period_fallbacks[] = {
@@ -102,10 +114,10 @@ static const struct lh_field strategy_fields[] = {
 		"late"},
 	{.key = "streams", .type = LH_FIELD_INTEGER, AT(struct lh_strategy_spec, streams),
 	 .min = 1, .max = 64, .fallback = "1", .doc = "TCP connections to each peer"},
-	{.key = "bucket", .type = LH_FIELD_SIZE, OF(LH_KINDS_AVERAGING),
+	{.key = "bucket", .type = LH_FIELD_SIZE, OF(LH_KINDS_DENSE),
 	 AT(struct lh_strategy_spec, bucket_bytes), .min = 4, .max = SIZE_MAX_BYTES,
 	 .doc = "fp32 gradients that are averaged together; all at once where absent"},
-	{.key = "overlap", .type = LH_FIELD_BOOLEAN, OF(LH_KINDS_AVERAGING),
+	{.key = "overlap", .type = LH_FIELD_BOOLEAN, OF(LH_KINDS_DENSE),
 	 AT(struct lh_strategy_spec, overlap), .fallback = "false",
 	 .doc = "buckets travel beside the backward pass; needs bucket and balance fixed"},
 	{.key = "order", .type = LH_FIELD_WORD, OF(LH_KIND_RING),
@@ -128,8 +140,9 @@ static const struct lh_field strategy_fields[] = {
 	{.key = "levels", .type = LH_FIELD_STRINGS,
 	 OF(LH_KIND_HIERARCHICAL | LH_KIND_HIERARCHICAL_TOPK),
 	 AT(struct lh_strategy_spec, levels), COUNT(struct lh_strategy_spec, n_levels),
-	 .choices = levels, .fallback = "[node, site]",
-	 .doc = "within what ranks are averaged before the whole: node, site"},
+	 .choices = levels, .fallback = "[node, site]", .fallbacks = levels_fallbacks,
+	 .doc = "within what ranks are averaged before the whole: node, site; one of them for "
+		"hierarchical-topk"},
 	{.key = "collective", .type = LH_FIELD_WORD, OF(LH_KINDS_LOCAL),
 	 AT(struct lh_strategy_spec, collective), .choices = collectives, .fallback = "ring",
 	 .doc = "how weights are averaged: as the dense strategy of that name averages gradients"},

@@ -17,6 +17,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "trainer/clock.h"
+#include "trainer/strategy/compressing.h"
 #include "trainer/strategy/strategy.h"
 
 #define JOB_FORMAT "longhaul-trainer-job/1"
@@ -347,11 +348,11 @@ static int parse_compress(struct section *s, struct lh_job *job)
 		return LH_EINPUT;
 	if (lh_compress_settings_read(object, "compress", &job->compressing, s->err))
 		return lh_error_prefix(s->err, "%s", s->file);
-	job->compress = lh_codec_find(job->compressing.kind);
+	job->compress = lh_compressing_codec(job->compressing.kind);
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress.kind: no compressor \"%s\"",
 			       s->file, job->compressing.kind);
-	if (!job->compress->bytes_per_element)
+	if (!job->compress->bytes_per_element && !job->compress->needs_feedback)
 		return lh_fail(s->err, LH_EINPUT, 0,
 			       "%s: compress.kind: %s has no fixed size per element, which all "
 			       "strategies need",
@@ -488,6 +489,8 @@ int lh_job_parse(const char *text, size_t size, const char *name, struct lh_job 
 	rc = parse_words(&top, &job);
 	if (rc == 0)
 		rc = parse_document(&top, &job);
+	if (rc == 0 && (rc = lh_compressing_check(&job, err)))
+		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && job.strategy->check && (rc = job.strategy->check(&job, err)))
 		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && hash_document(document, &job.hash))
