@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 #include "trainer/compress/compress.h"
+#include "trainer/compress/sparse.h"
 #include "trainer/compute/compute.h"
 #include "trainer/job.h"
 #include "trainer/program.h"
@@ -58,11 +59,14 @@ static void print_help(void)
 		printf("  %-14s  %s\n", lh_program_modes[i]->name, lh_program_modes[i]->doc);
 	printf("\nstrategies:\n");
 	for (size_t i = 0; lh_strategies[i]; i++)
-		printf("  %-14s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
+		printf("  %-17s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
 	printf("\ncompressors:\n");
 	for (size_t i = 0; lh_codecs[i]; i++)
-		if (lh_codecs[i]->bytes_per_element)
+		if (lh_codecs[i]->bytes_per_element || lh_codecs[i]->needs_feedback)
 			printf("  %-14s  %s\n", lh_codecs[i]->name, lh_codecs[i]->doc);
+	for (size_t i = 0; lh_sparse_choices[i]; i++)
+		printf("  %-14s  %s\n", lh_sparse_choices[i]->name, lh_sparse_choices[i]->doc);
+	printf("  %-14s  products of two thin matrices (mode train)\n", "powersgd");
 	printf("\nExit status: 0 done, 1 failed, 2 wrong usage, 3 wrong job.\n");
 }
 

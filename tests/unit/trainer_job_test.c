@@ -137,6 +137,26 @@ static void test_spans_in_which_a_rank_is_slow_are_read(void **state)
 	lh_job_done(&job);
 }
 
+static void test_what_a_strategy_asks_for_is_read(void **state)
+{
+	lh_cleanup_free char *ordered =
+		changed("\"seed\": 1", "\"seed\": 1, \"ring_order\": [1, 0]");
+	lh_cleanup_free char *wide =
+		changed("\"apply_ns\": 0", "\"apply_ns\": 0, \"bandwidth_bps\": 7");
+	struct lh_job job;
+
+	(void)state;
+	assert_int_equal(lh_job_parse(ordered, strlen(ordered), "job", &job, NULL), 0);
+	assert_int_equal(job.ring_order[0], 1);
+	assert_int_equal(job.ring_order[1], 0);
+	assert_int_equal(job.ranks[0].bandwidth_bps, 0);
+	lh_job_done(&job);
+	assert_int_equal(lh_job_parse(wide, strlen(wide), "job", &job, NULL), 0);
+	assert_null(job.ring_order);
+	assert_int_equal(job.ranks[0].bandwidth_bps, 7);
+	lh_job_done(&job);
+}
+
 static void test_wrong_values_are_refused_by_key(void **state)
 {
 	static const struct {
@@ -155,7 +175,8 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"32768", "0", "target_batch: 0"},
 		{"\"epochs\": 4", "\"epochs\": 0", "epochs: 0"},
 		{"fp16", "fp61", "compress.kind: no compressor \"fp61\""},
-		{"fp16", "onebit", "compress.kind: onebit has no fixed size per element"},
+		{"fp16", "uniform8", "compress.kind: uniform8 has no fixed size per element"},
+		{"fp16", "topk", "compress.kind: topk does not go with strategy butterfly"},
 		{"butterfly", "moth", "strategy.kind: no strategy \"moth\""},
 		{"5000000000", "-5", "strategy.matchmaking_ns: -5"},
 		{"true", "1", "strategy.delayed_update: expected true or false"},
@@ -179,6 +200,14 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"\"apply_ns\": 0", SLOW(SPAN "," SPAN),
 		 "ranks[0].slow[1].from_ns: 9; expected 10"},
 		{"\"apply_ns\": 0", SLOW("7"), "ranks[0].slow[0].: expected a mapping"},
+		{"\"apply_ns\": 0", "\"apply_ns\": 0, \"bandwidth_bps\": 0",
+		 "ranks[0].bandwidth_bps: 0"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [0]",
+		 "ring_order: expected an array"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [1, 1]",
+		 "ring_order: expected every rank once"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [0, 2]",
+		 "ring_order: expected every rank once"},
 		{RANK("1"), "7", "ranks[0].: expected a mapping"},
 		{"[" RANK("1") ", " RANK("2") "]", "[]", "ranks: expected an array of 1 to 512"},
 		{"\"ranks\": [", "\"ranks\": ", "job:"},
@@ -222,6 +251,7 @@ int main(void)
 		cmocka_unit_test(test_ranks_may_share_a_machine),
 		cmocka_unit_test(test_the_hash_ignores_spaces_but_no_value),
 		cmocka_unit_test(test_spans_in_which_a_rank_is_slow_are_read),
+		cmocka_unit_test(test_what_a_strategy_asks_for_is_read),
 		cmocka_unit_test(test_wrong_values_are_refused_by_key),
 		cmocka_unit_test(test_every_cut_of_a_job_is_refused),
 		cmocka_unit_test(test_a_missing_file_is_named),

@@ -115,6 +115,12 @@ static struct lh_averaged averaged_gradients(void *state)
 				    .device = lh_learner_device(t->learner)};
 }
 
+static int train_shapes(void *state, struct lh_matrix_shape **ret_shapes, size_t *ret_n,
+			struct lh_error *err)
+{
+	return lh_learner_shapes(((struct train *)state)->learner, ret_shapes, ret_n, err);
+}
+
 static int train_micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)
 {
 	struct train *t = state;
@@ -247,6 +253,7 @@ const struct lh_compute_ops lh_compute_train = {
 	.doc = "the model learns, in the time that its profile takes",
 	.open = open_train,
 	.averaged = averaged_gradients,
+	.shapes = train_shapes,
 	.micro_batch = train_micro_batch,
 	.begin_average = begin_train_average,
 	.read_weights = read_train_weights,

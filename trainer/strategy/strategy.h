@@ -21,7 +21,8 @@ struct lh_strategy_ops {
 	 */
 	int (*run)(struct lh_rank *rank, struct lh_error *err);
 	const struct lh_averaging_ops *averaging; /* of gradients, or NULL */
-	bool is_elastic; /* ranks may be lost, come late and come back */
+	bool is_elastic;   /* ranks may be lost, come late and come back */
+	bool takes_sparse; /* gradients may be sent in part: compressors of sparse_form.h */
 };
 
 /* All strategies, the default first, NULL at the end. */
@@ -34,6 +35,8 @@ extern const struct lh_strategy_ops lh_strategy_nccl;
 
 extern const struct lh_strategy_ops lh_strategy_local_sgd;
 extern const struct lh_strategy_ops lh_strategy_diloco;
+extern const struct lh_strategy_ops lh_strategy_d_psgd;
+extern const struct lh_strategy_ops lh_strategy_ad_psgd;
 
 /* The strategy of that name, or NULL. */
 const struct lh_strategy_ops *lh_strategy_find(const char *name);
