@@ -84,6 +84,16 @@ holds() {
 	END
 }
 
+@test "a rank that is back before anybody missed it answers with resets, which cost an averaging" {
+	play out hivemind '[{at: 3.4 s, preempt: west/0, return_after: 60 ms}]'
+	holds out <<-'END'
+		failed = [e["message"] for e in events("failed_average")]
+		assert any("reset by peer" in m or "Broken pipe" in m for m in failed), failed
+		assert "a member failed" in {e["reason"] for e in events("abort")}, list(events("abort"))
+		assert len(samples) == 4, samples
+	END
+}
+
 @test "a site that is cut off is left out, waits, and comes back with another's state" {
 	play out hivemind '[{at: 8 s, site: west, cut_off: true, for: 10 s}]'
 	holds out <<-'END'

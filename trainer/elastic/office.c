@@ -113,8 +113,9 @@ static json_t *record_to_json(const struct lh_coordinator_record *r)
 	} else {
 		json_object_set_new(fields, "serial", json_integer(r->serial));
 		json_object_set_new(fields, "attempt", json_integer(r->attempt));
-		json_object_set_new(fields, "members", members_to_json(r));
 	}
+	if (r->kind == LH_RECORD_COMMIT)
+		json_object_set_new(fields, "members", members_to_json(r));
 	if (r->reason)
 		json_object_set_new(fields, "reason", json_string(r->reason));
 	return fields;

@@ -289,7 +289,7 @@ static int end_round(struct lh_elastic *t, int rc, uint32_t culprit, const struc
 		return rc ? rc : tell_result(t, false, 0, err);
 	}
 	/* what this rank itself is to blame for, and numbers that must be equal, are its failure */
-	if (rc != LH_ERUN || (culprit == t->rank->self && why->sys != ECANCELED)) {
+	if (culprit == t->rank->self && why->sys != ECANCELED) {
 		if (err)
 			*err = *why;
 		return rc;
