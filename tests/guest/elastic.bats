@@ -170,6 +170,27 @@ holds() {
 	done
 }
 
+@test "the last averaging of a grid is tried again where a rank is lost in it" {
+	play_last() {
+		timeout --kill-after=5 "$run_limit_s" "$LONGHAUL" run --quiet --no-figures --out "$1" \
+			--set 'workload.strategy={kind: moshpit, matchmaking: 0 s, timeout: 10 s, heartbeat: 200 ms}' \
+			--set workload.epochs=10 --set "timeline=$2" "$srcdir/tests/guest/learn.yaml" >"$1.txt" 2>&1 ||
+			{ cat "$1.txt"; return 1; }
+	}
+	play_last calm '[]'
+	play_last out '[{at: 19 s, preempt: gc-asia/0}]'
+	check out <<-'END'
+		aborts = [e for e in events("abort")]
+		assert aborts and all(e["epoch"] == 10 for e in aborts), aborts
+		weights = [(e["rank"], e["hash"]) for e in events("weights")]
+		assert len(weights) == 3 and len({h for _, h in weights}) == 1, weights
+		looks = lambda out: [json.loads(l) for l in open(out + "/events/rank-0.jsonl") if '"evaluate"' in l]
+		# three of four models that are all but the same
+		a, b = looks("calm")[-1]["loss"], looks("out")[-1]["loss"]
+		assert abs(a - b) < 0.001 * a, (a, b)
+	END
+}
+
 @test "rank 0 has the coordinator, and must stay" {
 	run ! play out hivemind '[{at: 8 s, preempt: east/0}]'
 	[[ "$output" == *"rank 0, at east/0, has the coordinator of hivemind"* ]]

@@ -26,6 +26,12 @@ static bool is_closing(const struct lh_elastic *t)
 	return t->epoch == t->job->epochs;
 }
 
+/* Whether a round is void group by group, not as a whole. */
+static bool has_groups(const struct lh_elastic *t)
+{
+	return t->is_grid && !is_closing(t);
+}
+
 int lh_elastic_finish_late(struct lh_elastic *t, bool waits, struct lh_error *err)
 {
 	struct lh_elastic_late *late = &t->late;
@@ -105,9 +111,10 @@ static int bring_weights(struct lh_elastic *t, struct lh_error *err)
 		if (rc == 0)
 			rc = apply(t, err);
 	}
-	if (rc == 0 && !t->has_stepped && t->weights)
+	/* what an averaging that was void left there is of no use */
+	if (rc == 0 && t->weights && (!t->has_stepped || is_closing(t)))
 		rc = rank->compute->read_weights(rank->computing, t->weights, err);
-	t->has_stepped = true;
+	t->has_stepped = !is_closing(t);
 	return rc;
 }
 
@@ -296,8 +303,8 @@ static int end_round(struct lh_elastic *t, int rc, uint32_t culprit, const struc
 	}
 	if ((failed = write_failure(t, culprit, why, err)))
 		return failed;
-	/* the coordinator knows, but on a grid it waits for all of the group */
-	if (why->sys == ECANCELED && !t->is_grid)
+	/* the coordinator knows, but of several groups it waits for all members */
+	if (why->sys == ECANCELED && !has_groups(t))
 		return 0;
 	return tell_result(t, true, culprit, err);
 }
@@ -324,7 +331,7 @@ int lh_elastic_begin(struct lh_elastic *t, struct lh_notice *begin, struct lh_er
 
 int lh_elastic_abort(struct lh_elastic *t, const struct lh_notice *notice, struct lh_error *err)
 {
-	if (!t->round.is_open || notice->serial != t->round.begin.serial || t->is_grid)
+	if (!t->round.is_open || notice->serial != t->round.begin.serial || has_groups(t))
 		return 0;
 	t->round.is_open = false;
 	return lh_elastic_close_lanes(t, err);
