@@ -21,7 +21,7 @@ struct lh_strategy_ops {
 	 */
 	int (*run)(struct lh_rank *rank, struct lh_error *err);
 	const struct lh_averaging_ops *averaging; /* of gradients, or NULL */
-	bool is_elastic;   /* takes ranks back that were lost */
+	bool is_elastic;			  /* takes ranks back that were lost */
 	bool takes_sparse; /* gradients may be sent in part: compressors of sparse_form.h */
 };
 
