@@ -60,6 +60,9 @@ static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 		"accumulate_ns", (json_int_t)node->accumulate_ns, "averaging_bps",
 		(json_int_t)node->host->averaging_bps, "apply_ns", (json_int_t)node->apply_ns);
 
+	if (node->target_ratio > 0)
+		json_object_set_new(doc, "target_ratio",
+				    json_real(node->target_ratio / (double)node->n_ranks));
 	if (shards && strcmp(shards, "bandwidth") == 0)
 		json_object_set_new(doc, "bandwidth_bps", json_integer(bandwidth_bps(plan, i)));
 	if (node->n_ranks > 1) {
@@ -67,6 +70,36 @@ static json_t *rank_to_json(const struct lh_plan *plan, size_t i)
 		json_object_set_new(doc, "local_rank", json_integer((json_int_t)rank->local));
 	}
 	return doc;
+}
+
+/* Until when a rank is slow that begins at begin_ns. */
+static json_int_t slow_until(const struct lh_slowdown *s, int64_t begin_ns)
+{
+	return s->to_ns == INT64_MAX ? INT64_MAX : begin_ns + s->to_ns;
+}
+
+static void add_slowdown(json_t *rank, const struct lh_slowdown *s, int64_t begin_ns)
+{
+	if (!json_object_get(rank, "slow"))
+		json_object_set_new(rank, "slow", json_array());
+	json_array_append_new(json_object_get(rank, "slow"),
+			      json_pack("{s:I, s:I, s:f}", "from_ns",
+					(json_int_t)(begin_ns + s->from_ns), "to_ns",
+					slow_until(s, begin_ns), "factor", s->factor));
+}
+
+/* Says of those that are slow at times when that is. */
+static void add_slowdowns(const struct lh_plan *plan, int64_t begin_ns, json_t *ranks)
+{
+	const struct lh_scenario *sc = plan->scenario;
+
+	for (size_t i = 0; i < sc->n_slowdowns; i++) {
+		const struct lh_slowdown *s = &sc->slowdowns[i];
+		const struct lh_plan_node *node = &plan->nodes[s->node];
+
+		for (size_t k = 0; k < node->n_ranks; k++)
+			add_slowdown(json_array_get(ranks, node->first_rank + k), s, begin_ns);
+	}
 }
 
 /* What a ring's step from one rank to another takes, a rank's share of the vector: how long it is
@@ -115,7 +148,7 @@ int64_t lh_start_timeout_ns(const struct lh_plan *plan)
 	return patience_ns > PATIENCE_MAX_NS ? PATIENCE_MAX_NS : patience_ns;
 }
 
-json_t *lh_trainer_job(const struct lh_plan *plan)
+json_t *lh_trainer_job(const struct lh_plan *plan, int64_t begin_ns)
 {
 	const struct lh_workload *w = &plan->scenario->workload;
 	bool is_training = w->mode == LH_MODE_TRAIN;
@@ -124,6 +157,7 @@ json_t *lh_trainer_job(const struct lh_plan *plan)
 
 	for (size_t i = 0; i < plan->n_ranks; i++)
 		json_array_append_new(ranks, rank_to_json(plan, i));
+	add_slowdowns(plan, begin_ns, ranks);
 	job = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:o, s:I, s:o}", "format",
 			"longhaul-trainer-job/1", "seed", (json_int_t)plan->scenario->run.seed,
 			"mode", is_training ? "train" : "replay", "model", w->model, "parameters",

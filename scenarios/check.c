@@ -347,6 +347,8 @@ static void resolve_nodes(struct lh_scenario *sc, struct lh_diag *diag)
 		if (!site_seen_before(sc, i) &&
 		    add_site_nodes(sc, kinds, sc->node_specs[i].site) < 0)
 			return;
+	if (sc->nodes)
+		lh_data_resolve(sc, diag);
 	if (sc->nodes && lh_add_ranks(sc, (size_t)n_ranks) < 0)
 		return;
 }
@@ -549,6 +551,7 @@ void lh_scenario_check(struct lh_scenario *sc, struct lh_diag *diag)
 	lh_timeline_check(sc, count, diag);
 	check_windows(sc, count, diag);
 	check_prices(sc, count, diag);
+	lh_data_check(sc, count, diag);
 	resolve_nodes(sc, diag);
 	lh_capture_check(sc, diag);
 	lh_churn_check(sc, diag);

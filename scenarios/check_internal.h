@@ -35,6 +35,13 @@ void lh_timeline_check(struct lh_scenario *scenario, const int64_t *count, struc
 /* A workload that trains, or says how fast its nodes compute. */
 void lh_train_check(const struct lh_scenario *scenario, struct lh_diag *diag);
 
+/* Where data lie: whether the shares and sites are such, and whether the strategy heeds them. */
+void lh_data_check(const struct lh_scenario *scenario, const int64_t *count, struct lh_diag *diag);
+
+/* Of nodes that have no ranks yet: releases those that an elastic strategy does without, and gives
+ * the others their shares of the target batch by where data lie. */
+void lh_data_resolve(struct lh_scenario *scenario, struct lh_diag *diag);
+
 /* What strategy and compressor need beside their own bounds, and their defaults that depend on the
  * nodes, which go into the tree. */
 void lh_strategy_check(struct lh_scenario *scenario, struct lh_diag *diag);

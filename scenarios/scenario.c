@@ -24,6 +24,9 @@ void lh_scenario_free(struct lh_scenario *sc)
 	for (size_t i = 0; i < sc->n_nodes; i++)
 		free(sc->nodes[i].name);
 	free(sc->nodes);
+	for (size_t i = 0; i < sc->n_released; i++)
+		free(sc->released[i].name);
+	free(sc->released);
 	free(sc->absences);
 	free(sc->slowdowns);
 	for (size_t i = 0; i < sc->n_ranks; i++)

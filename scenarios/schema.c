@@ -142,15 +142,32 @@ static const struct lh_section command_section = {
 	LH_NO_OFFSET, NULL, LH_NO_OFFSET, command_fields,
 };
 
+static const struct lh_field data_at_fields[] = {
+	{.key = "site", .type = LH_FIELD_STRING, .flags = REQUIRED, AT(struct lh_data_at, site),
+	 .doc = "where they lie: a site of the network with nodes"},
+	{.key = "share", .type = LH_FIELD_RATIO, .flags = REQUIRED | LH_FIELD_ABOVE_0,
+	 AT(struct lh_data_at, share_ratio), .doc = "of all samples; together 100 %"},
+	END,
+};
+
+static const struct lh_section data_at_section = {
+	"data.at", "Data that lie at a site.", sizeof(struct lh_data_at), LH_NO_OFFSET, NULL,
+	offsetof(struct lh_data_at, pos), data_at_fields,
+};
+
 static const struct lh_field data_fields[] = {
-	{.key = "store", .type = LH_FIELD_STRING, .flags = REQUIRED,
-	 AT(struct lh_data_spec, store),
-	 .doc = "where samples are loaded from: a storage of the price catalog"},
+	{.key = "store", .type = LH_FIELD_STRING, AT(struct lh_data_spec, store),
+	 .doc = "where samples are loaded from: a storage of the price catalog; loading costs "
+		"nothing where absent"},
+	{.key = "at", .type = LH_FIELD_LIST, AT(struct lh_data_spec, at),
+	 COUNT(struct lh_data_spec, n_at), .section = &data_at_section,
+	 .doc = "where samples lie: each site computes on its own, so much of the target batch "
+		"(strategy parameter-server)"},
 	END,
 };
 
 static const struct lh_section data_section = {
-	"data", "Where samples come from; priced, not emulated.", sizeof(struct lh_data_spec),
+	"data", "Where samples come from.", sizeof(struct lh_data_spec),
 	LH_NO_OFFSET, NULL, LH_NO_OFFSET, data_fields,
 };
 

@@ -17,6 +17,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "trainer/clock.h"
+#include "trainer/strategy/compressing.h"
 #include "trainer/strategy/strategy.h"
 
 #define JOB_FORMAT "longhaul-trainer-job/1"
@@ -171,6 +172,48 @@ static int parse_place(struct section *s, struct lh_job_rank *rank)
 	return 0;
 }
 
+static int parse_slow(struct section *s, int64_t after_ns, struct lh_job_slow *ret)
+{
+	static const char *const known[] = {"from_ns", "to_ns", "factor", NULL};
+	int rc;
+
+	if ((rc = get_integer(s, "from_ns", after_ns, INT64_MAX, &ret->from_ns)) ||
+	    (rc = get_integer(s, "to_ns", ret->from_ns, INT64_MAX, &ret->to_ns)) ||
+	    (rc = get_number(s, "factor", 1, 1000, &ret->factor)))
+		return rc;
+	return check_all_read(s, known);
+}
+
+/* The spans in which a rank is slow; most have none, and then no key. */
+static int parse_slows(struct section *s, struct lh_job_rank *rank)
+{
+	const json_t *array = json_object_get(s->object, "slow");
+	size_t n = json_array_size(array);
+	int64_t after_ns = 0;
+	int rc = 0;
+
+	if (!array)
+		return 0;
+	s->n_read++;
+	if (!json_is_array(array) || n > LH_JOB_SLOW_MAX)
+		return bad(s, "slow", "expected an array of at most 1000 spans");
+	rank->slow = calloc(n + 1, sizeof(*rank->slow));
+	if (!rank->slow)
+		return lh_fail(s->err, LH_ESYS, 0, "%s: out of memory", s->file);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct section span = {
+			.object = json_array_get(array, i), .file = s->file, .err = s->err};
+
+		snprintf(span.path, sizeof(span.path), "%.40sslow[%zu].", s->path, i);
+		if (!json_is_object(span.object))
+			return bad(&span, "", "expected a mapping");
+		rc = parse_slow(&span, after_ns, &rank->slow[i]);
+		after_ns = rank->slow[i].to_ns;
+		rank->n_slow++;
+	}
+	return rc;
+}
+
 static int parse_rank(struct section *s, struct lh_job_rank *rank)
 {
 	static const char *const known[] = {"node",
@@ -185,6 +228,8 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 					    "accumulate_ns",
 					    "averaging_bps",
 					    "apply_ns",
+					    "slow",
+					    "target_ratio",
 					    "bandwidth_bps",
 					    NULL};
 	int64_t micro_batch, averaging_bps, bandwidth_bps = 0;
@@ -198,7 +243,10 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 	    (rc = get_number(s, "variation_ratio", 0, 0.33, &rank->variation_ratio)) ||
 	    (rc = get_integer(s, "accumulate_ns", 0, HOUR_NS, &rank->accumulate_ns)) ||
 	    (rc = get_integer(s, "averaging_bps", 0, INT64_C(100000000000000), &averaging_bps)) ||
-	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)))
+	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)) ||
+	    (rc = parse_slows(s, rank)) ||
+	    (json_object_get(s->object, "target_ratio") &&
+	     (rc = get_number(s, "target_ratio", 0, 1, &rank->target_ratio))))
 		return rc;
 	if (json_object_get(s->object, "bandwidth_bps") &&
 	    (rc = get_integer(s, "bandwidth_bps", 1, INT64_C(100000000000000), &bandwidth_bps)))
@@ -300,11 +348,11 @@ static int parse_compress(struct section *s, struct lh_job *job)
 		return LH_EINPUT;
 	if (lh_compress_settings_read(object, "compress", &job->compressing, s->err))
 		return lh_error_prefix(s->err, "%s", s->file);
-	job->compress = lh_codec_find(job->compressing.kind);
+	job->compress = lh_compressing_codec(job->compressing.kind);
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress.kind: no compressor \"%s\"",
 			       s->file, job->compressing.kind);
-	if (!job->compress->bytes_per_element)
+	if (!job->compress->bytes_per_element && !job->compress->needs_feedback)
 		return lh_fail(s->err, LH_EINPUT, 0,
 			       "%s: compress.kind: %s has no fixed size per element, which all "
 			       "strategies need",
@@ -441,6 +489,10 @@ int lh_job_parse(const char *text, size_t size, const char *name, struct lh_job 
 	rc = parse_words(&top, &job);
 	if (rc == 0)
 		rc = parse_document(&top, &job);
+	if (rc == 0 && (rc = lh_compressing_check(&job, err)))
+		lh_error_prefix(err, "%s", name);
+	if (rc == 0 && job.strategy->check && (rc = job.strategy->check(&job, err)))
+		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && hash_document(document, &job.hash))
 		rc = lh_fail(err, LH_ESYS, 0, "%s: out of memory", name);
 	if (rc) {
@@ -462,6 +514,8 @@ int lh_job_read(const char *path, struct lh_job *ret_job, struct lh_error *err)
 
 void lh_job_done(struct lh_job *job)
 {
+	for (uint32_t i = 0; job->ranks && i < job->n_ranks; i++)
+		free(job->ranks[i].slow);
 	free(job->ranks);
 	free(job->ring_order);
 	json_decref(job->train);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/clock.h"
 #include "trainer/collective/interpret.h"
 #include "trainer/collective/run.h"
 #include "trainer/strategy/averaging.h"
@@ -228,6 +229,7 @@ static int dense_average(void *state, uint32_t epoch, const uint64_t *samples,
 {
 	struct dense *d = state;
 	struct lh_collective_done done;
+	int64_t patience_ns = d->averaged.patience_ns;
 	uint64_t total = 0;
 	int rc;
 
@@ -235,7 +237,8 @@ static int dense_average(void *state, uint32_t epoch, const uint64_t *samples,
 		total += samples[rank];
 	assert(total);
 	rc = lh_collective_run_round(d->run, epoch, total, begin_round(d, epoch, samples, total),
-				     INT64_MAX, &done, err);
+				     patience_ns ? lh_clock_now_ns() + patience_ns : INT64_MAX,
+				     &done, err);
 	if (rc)
 		return rc;
 	if (d->averaged.values)

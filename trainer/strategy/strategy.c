@@ -6,6 +6,9 @@
 
 #include "trainer/strategy/averaging.h"
 #include "trainer/strategy/dense.h"
+#include "trainer/strategy/hierarchical_topk.h"
+#include "trainer/strategy/sparse.h"
+#include "trainer/strategy/sparse_form.h"
 
 static const struct lh_strategy_ops butterfly = {
 	.name = "butterfly",
@@ -62,8 +65,39 @@ const struct lh_strategy_ops lh_strategy_nccl = {
 	.averaging = &lh_averaging_nccl,
 };
 
+static const struct lh_strategy_ops sparse_allgather = {
+	.name = "sparse-allgather",
+	.doc = "every rank sends all others its largest gradients",
+	.check = lh_sparse_form_check,
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_sparse_allgather,
+	.takes_sparse = true,
+};
+
+static const struct lh_strategy_ops hierarchical_topk = {
+	.name = "hierarchical-topk",
+	.doc = "whole gradients inside nodes or sites, the largest of each share across",
+	.check = lh_hierarchical_topk_check,
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_hierarchical_topk,
+	.takes_sparse = true,
+};
+
 const struct lh_strategy_ops *const lh_strategies[] = {
-	&butterfly, &ring, &halving_doubling, &tree, &torus, &hierarchical, NULL,
+	&butterfly,
+	&ring,
+	&halving_doubling,
+	&tree,
+	&torus,
+	&hierarchical,
+	&sparse_allgather,
+	&hierarchical_topk,
+	&lh_strategy_local_sgd,
+	&lh_strategy_diloco,
+	&lh_strategy_d_psgd,
+	&lh_strategy_ad_psgd,
+	&lh_strategy_parameter_server,
+	NULL,
 };
 
 const struct lh_strategy_ops *lh_strategy_find(const char *name)

@@ -21,13 +21,22 @@ struct lh_strategy_ops {
 	 */
 	int (*run)(struct lh_rank *rank, struct lh_error *err);
 	const struct lh_averaging_ops *averaging; /* of gradients, or NULL */
+	bool is_elastic;   /* takes ranks back that were lost */
+	bool takes_sparse; /* gradients may be sent in part: compressors of sparse_form.h */
 };
 
 /* All strategies, the default first, NULL at the end. */
 extern const struct lh_strategy_ops *const lh_strategies[];
 
+extern const struct lh_strategy_ops lh_strategy_parameter_server;
+
 /* `ring` with the transport nccl, which is none of them. */
 extern const struct lh_strategy_ops lh_strategy_nccl;
+
+extern const struct lh_strategy_ops lh_strategy_local_sgd;
+extern const struct lh_strategy_ops lh_strategy_diloco;
+extern const struct lh_strategy_ops lh_strategy_d_psgd;
+extern const struct lh_strategy_ops lh_strategy_ad_psgd;
 
 /* The strategy of that name, or NULL. */
 const struct lh_strategy_ops *lh_strategy_find(const char *name);

@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "core/cleanup.h"
@@ -173,6 +175,13 @@ int lh_tcp_discard(int fd, uint64_t size, struct lh_error *err)
 		size -= n;
 	}
 	return 0;
+}
+
+uint64_t lh_tcp_unacknowledged_bytes(int fd)
+{
+	int bytes;
+
+	return ioctl(fd, SIOCOUTQ, &bytes) || bytes < 0 ? 0 : (uint64_t)bytes;
 }
 
 int lh_tcp_read_counters(int fd, struct lh_tcp_counters *ret_counters, struct lh_error *err)

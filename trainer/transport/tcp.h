@@ -48,6 +48,10 @@ int lh_tcp_receive(int fd, void *bytes, size_t size, struct lh_error *err);
  * (tcp(7), MSG_TRUNC). Errors as lh_tcp_receive. */
 int lh_tcp_discard(int fd, uint64_t size, struct lh_error *err);
 
+/* Bytes that the kernel has taken and the peer's has not acknowledged yet; 0 where fd has failed.
+ */
+uint64_t lh_tcp_unacknowledged_bytes(int fd);
+
 int lh_tcp_read_counters(int fd, struct lh_tcp_counters *ret_counters, struct lh_error *err);
 
 #endif
