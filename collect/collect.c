@@ -238,6 +238,24 @@ static int copy_names(const struct lh_scenario *sc, struct lh_results *results,
 	return 0;
 }
 
+/* Of gossip: how far apart ranks were before the last averaging. */
+static void note_consensus(const struct lh_run_events *events, struct lh_notes *notes)
+{
+	double least = INFINITY, most = 0;
+
+	for (size_t i = 0; i < events->n_ranks; i++) {
+		double ratio = events->ranks[i].consensus_ratio;
+
+		least = ratio < least ? ratio : least;
+		most = ratio > most ? ratio : most;
+	}
+	if (most > 0)
+		lh_notes_add(notes,
+			     "before the last averaging the ranks' weights were %.3g %% to %.3g %% "
+			     "away from their mean",
+			     100 * least, 100 * most);
+}
+
 /* Epochs and summary of a run of trainers. */
 static int compute_training(const struct lh_scenario *sc, const char *run_dir,
 			    const struct lh_run_events *events, struct lh_results *results,
@@ -252,6 +270,7 @@ static int compute_training(const struct lh_scenario *sc, const char *run_dir,
 	r = lh_conservation_check(sc, events, err);
 	if (r < 0)
 		return r;
+	note_consensus(events, &results->notes);
 	lh_epochs_compute(sc, events, &results->epochs, &results->summary);
 	*ret_node_samples = count_node_samples(sc, events);
 	return *ret_node_samples ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "count samples");

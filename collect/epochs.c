@@ -256,7 +256,10 @@ static double communication_of(const struct means *m)
 /* NaN without communication. */
 static double granularity_of(double wall_s, double communication_s)
 {
-	return communication_s > 0 ? (wall_s - communication_s) / communication_s : NAN;
+	double rest_s = wall_s - communication_s;
+
+	/* ranks that are not in step may be in it together for longer than the group's epoch is */
+	return communication_s > 0 ? (rest_s > 0 ? rest_s / communication_s : 0) : NAN;
 }
 
 /* The mean over all ranks of what they have learnt (or tested), weighted by what they counted. */

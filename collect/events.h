@@ -98,6 +98,7 @@ struct lh_rank_events {
 	bool is_cut;	  /* the last line was half written, and not because its node was taken */
 	bool was_away;	  /* its node, at some time */
 	char *error;	  /* message of its `error` event, or NULL; owned */
+	double consensus_ratio; /* of its `consensus` event; 0: none */
 	char weights[17]; /* hash of its `weights` event; empty: none */
 };
 

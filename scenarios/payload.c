@@ -12,6 +12,8 @@ enum {
 	WARM_UP_STEPS_MAX = 15,
 	BLOCK_ELEMENTS = 4096,
 	BLOCK_HEADER_BYTES = 8, /* two means */
+	BLOCK_SCALE_BYTES = 4,
+	BOOK_BYTES = 1024,
 };
 
 /* Of elements that are encoded together; -1 where there is no formula. */
@@ -23,6 +25,11 @@ static int64_t wire_bytes(unsigned compressor, int64_t elements)
 	case LH_KIND_FP16:
 	case LH_KIND_BF16:
 		return 2 * elements;
+	case LH_KIND_UNIFORM8:
+		return elements ? elements + BOOK_BYTES : 0;
+	case LH_KIND_BLOCKWISE8:
+		return elements +
+		       BLOCK_SCALE_BYTES * ((elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS);
 	case LH_KIND_ONEBIT:
 		return (elements + 7) / 8 +
 		       BLOCK_HEADER_BYTES * ((elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS);
@@ -69,17 +76,24 @@ static int64_t count_averagings(const struct lh_workload *w, int64_t fragment, i
 	return n;
 }
 
-/* Elements that are averaged in an epoch. */
-static int64_t averaged_elements(const struct lh_scenario *sc, unsigned kind, int64_t epoch)
+/* Of strategies that step apart: what is averaged in an epoch, fragment by fragment. */
+static int64_t synchronised_bytes(const struct lh_scenario *sc, unsigned kind, unsigned compressor,
+				  int64_t epoch)
 {
 	const struct lh_workload *w = &sc->workload;
+	unsigned collective = lh_section_kind_named(&lh_strategy_section, w->strategy.collective);
 	int64_t n_fragments = w->strategy.fragments, all = sc->model->parameters, sum = 0;
 
+	if (all_reduce_bytes(sc, collective, compressor, 0) < 0)
+		return -1;
 	if (kind != LH_KIND_DILOCO)
-		return epoch + 1 == w->epochs || (epoch + 1) % w->strategy.period == 0 ? all : 0;
+		return epoch + 1 == w->epochs || (epoch + 1) % w->strategy.period == 0
+			       ? all_reduce_bytes(sc, collective, compressor, all)
+			       : 0;
 	for (int64_t i = 0; i < n_fragments; i++)
 		sum += count_averagings(w, i, epoch) *
-		       (all / n_fragments + (i < all % n_fragments));
+		       all_reduce_bytes(sc, collective, compressor,
+					all / n_fragments + (i < all % n_fragments));
 	return sum;
 }
 
@@ -175,11 +189,9 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 		return n * (n - 1) * sparse_bytes(density, elements);
 	if (kind == LH_KIND_HIERARCHICAL_TOPK)
 		return hierarchical_topk_bytes(sc, density);
-	if (!(kind & LH_KINDS_LOCAL))
-		return all_reduce_bytes(sc, kind, compressor, elements);
-	return all_reduce_bytes(sc,
-				lh_section_kind_named(&lh_strategy_section, w->strategy.collective),
-				compressor, averaged_elements(sc, kind, epoch));
+	if (kind & LH_KINDS_LOCAL)
+		return synchronised_bytes(sc, kind, compressor, epoch);
+	return all_reduce_bytes(sc, kind, compressor, elements);
 }
 
 enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *sc)

@@ -218,6 +218,13 @@ static void test_every_kind_has_its_defaults(void **state)
 		{"{kind: local-sgd}", NULL, 3,
 		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"ring\","
 		 " \"streams\": 1, \"timeout_ns\": 1800000000000}"},
+		{"{kind: local-sgd, collective: torus}", NULL, 12,
+		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"torus\","
+		 " \"dimensions\": [3, 4], \"streams\": 1, \"timeout_ns\": 1800000000000}"},
+		{"{kind: local-sgd, collective: hierarchical}", NULL, 3,
+		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"hierarchical\","
+		 " \"levels\": [\"node\", \"site\"], \"streams\": 1,"
+		 " \"timeout_ns\": 1800000000000}"},
 		{"{kind: diloco}", NULL, 3,
 		 "{\"kind\": \"diloco\", \"period\": 50, \"outer_lr\": 0.7,"
 		 " \"outer_momentum\": 0.9, \"fragments\": 1, \"fragment_delay\": 0,"
@@ -338,10 +345,10 @@ static void test_what_does_not_go_together_is_refused(void **state)
 		{"{kind: ring, segment: 1 MiB}", NULL, 4,
 		 "s.yaml:2:26: workload.strategy.segment: ring has no such parameter; it belongs "
 		 "to "
-		 "tree"},
+		 "tree, local-sgd, diloco"},
 		{"{kind: hivemind, dimensions: [2, 2]}", NULL, 4,
 		 "s.yaml:2:30: workload.strategy.dimensions: hivemind has no such parameter; it "
-		 "belongs to torus, moshpit"},
+		 "belongs to torus, local-sgd, diloco, moshpit"},
 		{"{kind: local-sgd, balance: fixed}", NULL, 4,
 		 "balance: local-sgd has no such parameter; it belongs to butterfly, ring, "
 		 "halving-doubling, tree, torus, hierarchical, sparse-allgather, "
@@ -375,6 +382,12 @@ static void test_what_does_not_go_together_is_refused(void **state)
 		 "levels[0]: 'rack' is unknown; expected one of node, site"},
 		{"{kind: hierarchical, levels: [site, site]}", NULL, 4,
 		 "levels: a level stands there twice"},
+		{"{kind: local-sgd, levels: [site]}", NULL, 4,
+		 "levels: is of collective hierarchical alone"},
+		{"{kind: diloco, collective: ring, segment: 1 MiB}", NULL, 4,
+		 "segment: is of collective tree alone"},
+		{"{kind: local-sgd, collective: torus}", NULL, 7,
+		 "dimensions: 7 ranks are no grid of two sides"},
 		{"{kind: local-sgd, collective: gossip}", NULL, 4,
 		 "collective: 'gossip' is unknown; expected one of"},
 		{"{kind: diloco, fragment_mix: 0.5}", NULL, 4,
@@ -458,7 +471,7 @@ static void test_the_schema_tells_kinds_and_defaults(void **state)
 	static const struct {
 		const char *key, *text;
 	} cases[] = {
-		{"segment", "; of tree"},
+		{"segment", "; of tree, local-sgd, diloco"},
 		{"matchmaking",
 		 "; default 0 s for butterfly, ring, halving-doubling, tree, torus, hierarchical, "
 		 "sparse-allgather, hierarchical-topk where balance is fixed, 5 s for butterfly, "
