@@ -12,7 +12,7 @@
 #include "emulator/engine.h"
 #include "emulator/plan.h"
 
-enum { CELL = 32 };
+enum { CELL = 32, SHOWN_MAX = 20 };
 
 static const char *show(enum lh_unit_kind kind, int64_t v, char *buf)
 {
@@ -77,18 +77,34 @@ static void print_released(const struct lh_scenario *sc)
 		putchar('\n');
 }
 
+/* By formula, where there is one. */
+static void print_payload(const struct lh_scenario *sc)
+{
+	int64_t first = lh_scenario_payload_bytes(sc, 0), sum = 0;
+	bool is_even = true;
+
+	if (first < 0)
+		return;
+	for (int64_t epoch = 0; epoch < sc->workload.epochs; epoch++) {
+		int64_t bytes = lh_scenario_payload_bytes(sc, epoch);
+
+		is_even = is_even && bytes == first;
+		sum += bytes;
+	}
+	printf("          all ranks send %lld bytes %s\n", (long long)(is_even ? first : sum),
+	       is_even ? "an epoch" : "in all epochs together");
+}
+
 static void print_training(const struct lh_scenario *sc)
 {
 	const struct lh_workload *w = &sc->workload;
-	int64_t bytes = lh_scenario_payload_bytes(sc);
 
 	printf("Workload  %s, %lld parameters, target batch %lld, %lld epochs, %s over %s\n",
 	       w->model, (long long)sc->model->parameters, (long long)w->target_batch,
 	       (long long)w->epochs, w->strategy.kind, w->compress.kind);
 	print_parameters(sc, "strategy");
 	print_parameters(sc, "compress");
-	if (bytes >= 0)
-		printf("          all ranks send %lld bytes an epoch\n", (long long)bytes);
+	print_payload(sc);
 	print_released(sc);
 }
 
@@ -160,6 +176,27 @@ static void print_paths(const struct lh_plan *plan)
 		}
 }
 
+/* The inner networks, one of each kind; nothing where there is none. */
+static void print_inner(const struct lh_plan *plan)
+{
+	bool has_head = false;
+
+	for (size_t i = 0; i < plan->n_nodes; i++) {
+		const struct lh_plan_node *n = &plan->nodes[i];
+		char delay[CELL], rate[CELL];
+
+		if (!lh_plan_is_first_inner(plan, i))
+			continue;
+		if (!has_head)
+			printf("\n%-22s %6s %14s %14s\n", "inside each", "ranks", "delay",
+			       "bandwidth");
+		has_head = true;
+		printf("%-22s %6zu %14s %14s\n", plan->scenario->nodes[i].machine->name, n->n_ranks,
+		       show(LH_UNIT_DURATION, n->inner.delay_ns, delay),
+		       show(LH_UNIT_RATE, n->inner.bandwidth_bps, rate));
+	}
+}
+
 /* Sets text to what is random on a path. */
 static void describe_randomness(const struct lh_path_spec *s, const struct lh_jitter_table *jitter,
 				char *text, size_t n_text)
@@ -218,10 +255,27 @@ static void print_randomness(const struct lh_plan *plan)
 		}
 }
 
+/* Sets text to words with commas between. */
+static void join_words(char *const *words, size_t n, char *text, size_t n_text)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n && used < n_text; i++)
+		used += (size_t)snprintf(text + used, n_text - used, "%s%s", i ? ", " : "",
+					 words[i]);
+}
+
 /* Sets text to whom an event is about. */
 static void describe_place(const struct lh_event *e, char *text, size_t n_text)
 {
-	if (e->site)
+	if (e->n_preempt)
+		join_words(e->preempt, e->n_preempt, text, n_text);
+	else if (e->n_slow)
+		join_words(e->slow, e->n_slow, text, n_text);
+	else if (e->n_join)
+		join_words(e->join, e->n_join, text, n_text);
+	else if (e->site)
 		snprintf(text, n_text, "%s", e->site);
 	else if (e->n_path)
 		snprintf(text, n_text, "%s - %s", e->path[0], e->path[1]);
@@ -241,8 +295,17 @@ static void describe_change(const struct lh_event *e, char *text, size_t n_text)
 		     {LH_LOSS_BURST, "bursts"},	  {LH_DUPLICATE, "duplicate"},
 		     {LH_CORRUPT, "corrupt"},	  {LH_REORDER, "reorder"}};
 	size_t used = 0;
+	char notice[CELL];
 
 	text[0] = '\0';
+	if (e->n_slow)
+		snprintf(text, n_text, "computing takes %g times as long", e->factor);
+	if (e->n_join)
+		snprintf(text, n_text, "joins");
+	if (e->n_preempt)
+		snprintf(text, n_text, "preempted%s%s%s", e->return_after_ns < 0 ? " for good" : "",
+			 e->notice_ns > 0 ? ", told before by " : "",
+			 e->notice_ns > 0 ? show(LH_UNIT_DURATION, e->notice_ns, notice) : "");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && used < n_text; i++)
 		if ((e->change.sets | e->trace.sets) & names[i].sets)
 			used += (size_t)snprintf(
@@ -250,21 +313,48 @@ static void describe_change(const struct lh_event *e, char *text, size_t n_text)
 				names[i].name, e->trace.sets & names[i].sets ? " by a trace" : "");
 }
 
+/* Nodes that start late by themselves, and interruptions of spot VMs: the first of them. */
+static void print_absences(const struct lh_scenario *sc)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sc->n_absences; i++) {
+		const struct lh_absence *a = &sc->absences[i];
+		bool is_late = a->from_ns < 0 && sc->nodes[a->node].spec->joins_at_ns == a->to_ns;
+		char at[CELL], length[CELL];
+
+		if (!is_late && (a->cause != LH_AWAY_BY_SPOT || n++ >= SHOWN_MAX))
+			continue;
+		printf("%-12s %-12s %-29s %s\n",
+		       show(LH_UNIT_DURATION, is_late ? a->to_ns : a->from_ns, at),
+		       is_late || a->to_ns == INT64_MAX
+			       ? ""
+			       : show(LH_UNIT_DURATION, a->to_ns - a->from_ns, length),
+		       sc->nodes[a->node].name,
+		       is_late		       ? "joins"
+		       : a->to_ns == INT64_MAX ? "a spot interruption, for good"
+					       : "a spot interruption");
+	}
+	if (n > SHOWN_MAX)
+		printf("... and %zu more spot interruptions (--json shows all)\n", n - SHOWN_MAX);
+}
+
 /* What changes in time; nothing where nothing does. */
 static void print_timeline(const struct lh_scenario *sc)
 {
-	if (sc->n_events)
-		printf("\n%-12s %-12s %-29s %s\n", "at", "for", "path or site", "changes");
+	if (sc->n_events || sc->n_absences)
+		printf("\n%-12s %-12s %-29s %s\n", "at", "for", "path, site or node", "changes");
 	for (size_t i = 0; i < sc->n_events; i++) {
 		const struct lh_event *e = &sc->events[i];
+		int64_t for_ns = e->n_preempt ? e->return_after_ns : e->for_ns;
 		char at[CELL], length[CELL], place[96], change[160];
 
 		describe_place(e, place, sizeof(place));
 		describe_change(e, change, sizeof(change));
 		printf("%-12s %-12s %-29s %s\n", show(LH_UNIT_DURATION, e->at_ns, at),
-		       e->for_ns < 0 ? "" : show(LH_UNIT_DURATION, e->for_ns, length), place,
-		       change);
+		       for_ns < 0 ? "" : show(LH_UNIT_DURATION, for_ns, length), place, change);
 	}
+	print_absences(sc);
 	for (size_t i = 0; i < sc->network.n_paths; i++) {
 		const struct lh_path_spec *p = &sc->network.paths[i];
 
@@ -300,7 +390,7 @@ int lh_dry_run(const struct lh_scenario *sc, bool json)
 					lh_plan_to_json(plan));
 
 		if (sc->model)
-			json_object_set_new(doc, "trainer", lh_trainer_job(plan));
+			json_object_set_new(doc, "trainer", lh_trainer_job(plan, 0));
 		json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 		putchar('\n');
 		json_decref(doc);
@@ -313,6 +403,7 @@ int lh_dry_run(const struct lh_scenario *sc, bool json)
 			print_command(sc);
 		print_nodes(plan);
 		print_paths(plan);
+		print_inner(plan);
 		print_randomness(plan);
 		print_timeline(sc);
 		print_settings(plan);

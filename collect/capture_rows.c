@@ -67,12 +67,20 @@ static const char *name_of(const struct lh_capture_tables *t, const char *addres
 	return NULL;
 }
 
+/* Whether an end is at a node: it bears its name, or is a rank of it ("us/0.3" of "us/0"). */
+static bool is_at(const char *end, const char *node)
+{
+	size_t n = node ? strlen(node) : 0;
+
+	return node && end && strncmp(end, node, n) == 0 && (!end[n] || end[n] == '.');
+}
+
 /* Whether the capture was made at the link of the flow's sender or of its receiver. */
 static const char *side_of(const struct lh_capture_source *source, const char *from, const char *to)
 {
-	if (source->node && from && strcmp(source->node, from) == 0)
+	if (is_at(from, source->node))
 		return "sender";
-	if (source->node && to && strcmp(source->node, to) == 0)
+	if (is_at(to, source->node))
 		return "receiver";
 	return NULL;
 }

@@ -15,6 +15,24 @@ static int read_json(const char *run_dir, const char *name, json_t **ret, struct
 	return path ? lh_json_read(path, ret, err) : lh_fail(err, LH_ESYS, ENOMEM, "read %s", name);
 }
 
+/* Adds the name and the address of a node or rank; -1 where memory is out. */
+static int add_name(struct lh_node_names *names, const json_t *of)
+{
+	const char *address = json_string_value(json_object_get(of, "address"));
+	const char *name = json_string_value(json_object_get(of, "node"));
+	struct lh_node_name *grown;
+
+	if (!address || !name)
+		return 0;
+	grown = reallocarray(names->items, names->n + 1, sizeof(*grown));
+	if (!grown)
+		return -1;
+	names->items = grown;
+	grown[names->n] = (struct lh_node_name){strdup(address), strdup(name)};
+	names->n++;
+	return grown[names->n - 1].address && grown[names->n - 1].node ? 0 : -1;
+}
+
 int lh_node_names_read(const char *run_dir, struct lh_node_names *ret, struct lh_error *err)
 {
 	lh_cleanup_json json_t *doc = NULL;
@@ -26,19 +44,17 @@ int lh_node_names_read(const char *run_dir, struct lh_node_names *ret, struct lh
 	if (r < 0)
 		return r;
 	nodes = json_object_get(doc, "nodes");
-	ret->items = calloc(json_array_size(nodes) + 1, sizeof(*ret->items));
 	json_array_foreach (nodes, i, node) {
-		const char *address = json_string_value(json_object_get(node, "address"));
-		const char *name = json_string_value(json_object_get(node, "node"));
+		const json_t *ranks = json_object_get(node, "ranks");
+		int added = 0;
 
-		if (!ret->items || !address || !name)
-			continue;
-		ret->items[ret->n].address = strdup(address);
-		ret->items[ret->n].node = strdup(name);
-		if (!ret->items[ret->n].address || !ret->items[ret->n++].node)
+		/* before the node, which has its first rank's address, too */
+		for (size_t k = 0; k < json_array_size(ranks) && added == 0; k++)
+			added = add_name(ret, json_array_get(ranks, k));
+		if (added < 0 || add_name(ret, node) < 0)
 			return lh_fail(err, LH_ESYS, ENOMEM, "read network.json");
 	}
-	return ret->items ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "read network.json");
+	return 0;
 }
 
 void lh_node_names_done(struct lh_node_names *names)

@@ -120,15 +120,69 @@ static int64_t *count_node_samples(const struct lh_scenario *sc, const struct lh
 	return samples;
 }
 
+/* When what ran began, by engine.json or, of a run that was cut, by the first rank that started. */
+static int read_begin(const char *run_dir, const struct lh_run_events *events, int64_t *ret_ns,
+		      struct lh_error *err)
+{
+	lh_cleanup_free char *path = lh_path_join(run_dir, "engine.json");
+	lh_cleanup_json json_t *engine = NULL;
+	int r = path && lh_path_exists(path) ? lh_json_read(path, &engine, err) : 0;
+
+	*ret_ns = json_integer_value(json_object_get(engine, "begin_ns"));
+	for (size_t i = 0; !*ret_ns && i < events->n_ranks; i++)
+		*ret_ns = events->ranks[i].start_ns;
+	return r;
+}
+
+/* Says so where a run took longer than interruptions were drawn for. */
+static void note_end_of_spot(const struct lh_scenario *sc, int64_t end_ns, struct lh_notes *notes)
+{
+	int64_t for_ns = sc->spot.for_ns < 0 ? LH_SPOT_FOR_NS : sc->spot.for_ns;
+	char length[64];
+
+	if (sc->spot.mean_time_to_preemption_ns > 0 && end_ns > for_ns)
+		lh_notes_add(notes, "spot interruptions were drawn for %s alone (spot.for)",
+			     lh_unit_format(LH_UNIT_DURATION, for_ns, length, sizeof(length)));
+}
+
+/* For how long of the training each node was away; owned by the caller. */
+static int count_away(const struct lh_scenario *sc, const struct lh_run_events *events,
+		      const struct lh_run_faults *faults, const char *run_dir,
+		      struct lh_results *results, int64_t **ret_away_ns, struct lh_error *err)
+{
+	const struct lh_summary *s = &results->summary;
+	lh_cleanup_free int64_t *away_ns = calloc(sc->n_nodes, sizeof(*away_ns));
+	int64_t begin_ns = 0;
+	int r = away_ns ? read_begin(run_dir, events, &begin_ns, err)
+			: lh_fail(err, LH_ESYS, ENOMEM, "read faults.csv");
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < sc->n_nodes; i++)
+		away_ns[i] = lh_run_faults_away_ns(faults, i, s->begin_ns - begin_ns,
+						   s->begin_ns + s->wall_ns - begin_ns);
+	if (faults->n_spans)
+		lh_notes_add(&results->notes,
+			     "nodes were preempted %zu times, came back %zu times and joined late "
+			     "%zu times: faults.csv",
+			     faults->n_preemptions, faults->n_returns, faults->n_joins);
+	note_end_of_spot(sc, s->begin_ns + s->wall_ns - begin_ns, &results->notes);
+	*ret_away_ns = lh_steal(&away_ns);
+	return 0;
+}
+
 static int add_traffic_and_cost(const struct lh_scenario *sc, const struct lh_run_events *events,
 				const char *run_dir, const int64_t *node_samples,
-				struct lh_results *results, struct lh_error *err)
+				const int64_t *away_ns, struct lh_results *results,
+				struct lh_error *err)
 {
 	lh_cleanup_run_traffic struct lh_run_traffic traffic = {0};
 	lh_cleanup_free char *counters = lh_path_join(run_dir, "counters.csv");
 	struct lh_summary *s = &results->summary;
-	struct lh_cost_usage usage = {
-		.wall_ns = s->wall_ns, .samples = s->samples, .node_samples = node_samples};
+	struct lh_cost_usage usage = {.wall_ns = s->wall_ns,
+				      .samples = s->samples,
+				      .node_samples = node_samples,
+				      .away_ns = away_ns};
 	int r;
 
 	if (!counters)
@@ -214,8 +268,10 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 		struct lh_error *err)
 {
 	lh_cleanup_run_events struct lh_run_events events = {0};
+	lh_cleanup_run_faults struct lh_run_faults faults = {0};
 	lh_cleanup_free char *events_dir = lh_path_join(run_dir, "events");
 	lh_cleanup_free int64_t *node_samples = NULL;
+	lh_cleanup_free int64_t *away_ns = NULL;
 	int r;
 
 	if (!events_dir)
@@ -223,7 +279,9 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 	results->summary.test_accuracy = NAN;
 	r = copy_names(sc, results, err);
 	if (r == 0)
-		r = lh_run_events_read(events_dir, sc->n_ranks, &events, err);
+		r = lh_run_faults_read(run_dir, sc, &faults, err);
+	if (r == 0)
+		r = lh_run_events_read(events_dir, sc->n_ranks, &faults, &events, err);
 	if (r == 0)
 		r = sc->model
 			    ? compute_training(sc, run_dir, &events, results, &node_samples, err)
@@ -231,7 +289,9 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 	if (r < 0)
 		return r;
 	summarize_nodes(sc, &events, &results->summary);
-	r = add_traffic_and_cost(sc, &events, run_dir, node_samples, results, err);
+	r = count_away(sc, &events, &faults, run_dir, results, &away_ns, err);
+	if (r == 0)
+		r = add_traffic_and_cost(sc, &events, run_dir, node_samples, away_ns, results, err);
 	if (r == 0)
 		r = lh_validity_read(run_dir, &events, &results->summary, &results->invalid, err);
 	if (r == 0)

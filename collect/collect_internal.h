@@ -9,8 +9,8 @@
 
 /*
  * Checks that what must be equal is, in every finished epoch: the samples of the ranks and of the
- * epoch, payload sent and received, and for strategy butterfly the payload of all ranks and
- * 2 (N - 1) P elements. LH_ERUN names the epoch and both numbers.
+ * epoch (or of what was averaged in it), payload sent and received, and the payload of all ranks
+ * and the strategy's formula. LH_ERUN names the epoch and both numbers.
  */
 int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_events *events,
 			  struct lh_error *err);

@@ -134,6 +134,8 @@ static int add_vm(struct bill *bill, size_t node_index)
 			  .item = "vm",
 			  .unit = "h",
 			  .price_unit = "USD/h"};
+	int64_t away_ns = bill->usage->away_ns ? bill->usage->away_ns[node_index] : 0;
+	int64_t there_ns = bill->usage->wall_ns - away_ns;
 	int64_t price = -1;
 
 	if (vm)
@@ -148,9 +150,9 @@ static int add_vm(struct bill *bill, size_t node_index)
 			     bill->sc->pricing.catalog.name, lh_cost_scope_name(bill->scope));
 		return 0;
 	}
-	row.quantity = (double)bill->usage->wall_ns / (double)NS_PER_HOUR;
+	row.quantity = (double)there_ns / (double)NS_PER_HOUR;
 	row.price = (double)price / USD_MICRO;
-	row.usd_micro = lh_cost_of_time(price, bill->usage->wall_ns);
+	row.usd_micro = lh_cost_of_time(price, there_ns);
 	row.source = vm->source;
 	return add_row(bill, &row, &sum->vm_usd_micro);
 }
@@ -307,6 +309,22 @@ static int add_scope(struct bill *bill)
 	return add_row(bill, &total, NULL);
 }
 
+/* Says for how much time no VM is paid. */
+static void note_absences(const struct lh_scenario *sc, const struct lh_cost_usage *usage,
+			  struct lh_notes *notes)
+{
+	int64_t sum_ns = 0;
+
+	for (size_t i = 0; usage->away_ns && i < sc->n_nodes; i++)
+		sum_ns += usage->away_ns[i];
+	if (sum_ns)
+		lh_notes_add(notes,
+			     "a VM is not paid while it is away: together %.9g h of the %.9g h of "
+			     "all nodes",
+			     (double)sum_ns / (double)NS_PER_HOUR,
+			     (double)usage->wall_ns / (double)NS_PER_HOUR * (double)sc->n_nodes);
+}
+
 int lh_cost_compute(const struct lh_scenario *sc, const struct lh_cost_usage *usage,
 		    struct lh_cost *ret_cost, struct lh_error *err)
 {
@@ -329,6 +347,7 @@ int lh_cost_compute(const struct lh_scenario *sc, const struct lh_cost_usage *us
 		*ret_cost = cost;
 		return 0;
 	}
+	note_absences(sc, usage, &cost.notes);
 	for (bill.scope = 0; bill.scope < LH_N_COST_SCOPES && r == 0; bill.scope++)
 		r = add_scope(&bill);
 	if (r == 0)

@@ -23,7 +23,8 @@ struct lh_cost_usage {
 	int64_t wall_ns;	     /* of the training */
 	int64_t samples;	     /* of all nodes; -1: not known */
 	const int64_t *node_samples; /* n_nodes; NULL: not known */
-	const int64_t *wire_bytes;   /* [from node x n_nodes + to node]; NULL: not known */
+	const int64_t *away_ns;	   /* n_nodes: of wall_ns, a node's VM was not there; NULL: none */
+	const int64_t *wire_bytes; /* [from node x n_nodes + to node]; NULL: not known */
 };
 
 /* The sums of one scope. usd_per_ are NaN where is_complete is false. */

@@ -39,12 +39,14 @@ void lh_epochs_table_init(struct lh_table *table)
 /* Whether what is sent in one epoch may come in another. */
 static bool has_late_messages(const struct lh_scenario *sc)
 {
-	return strcmp(sc->workload.strategy.kind, "parameter-server") == 0;
+	const char *kind = sc->workload.strategy.kind;
+
+	return strcmp(kind, "parameter-server") == 0 || strcmp(kind, "ad-psgd") == 0;
 }
 
 /* Of a run that came to its end: by then all has come. */
-static int check_payload(const struct lh_scenario *sc, const struct lh_run_events *events,
-			 struct lh_error *err)
+static int check_all_payload(const struct lh_scenario *sc, const struct lh_run_events *events,
+			     struct lh_error *err)
 {
 	int64_t sent = 0, received = 0;
 
@@ -64,19 +66,69 @@ static int check_payload(const struct lh_scenario *sc, const struct lh_run_event
 					  sent, received);
 }
 
-static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events *events,
-		       size_t index, struct lh_error *err)
+/* How many ranks had a part in an epoch. */
+static size_t count_ranks(const struct lh_run_events *events, size_t index)
 {
-	int64_t samples = 0, sent = 0, received = 0, expected = lh_scenario_payload_bytes(sc);
-	size_t number = events->first_epoch + index;
+	size_t n = 0;
 
+	for (size_t r = 0; r < events->n_ranks; r++)
+		n += lh_run_events_epoch(events, r, index)->is_finished;
+	return n;
+}
+
+/* An epoch that some did not finish, their nodes being away: what they had done and sent before is
+ * not in its sums, but it may have counted for the group. */
+static int check_part(const struct lh_run_events *events, size_t index, struct lh_error *err)
+{
+	int64_t samples = 0;
+
+	for (size_t r = 0; r < events->n_ranks; r++)
+		samples += lh_run_events_epoch(events, r, index)->samples;
 	for (size_t r = 0; r < events->n_ranks; r++) {
 		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
 
-		samples += e->samples;
-		sent += e->payload_sent_bytes;
-		received += e->payload_received_bytes;
+		if (e->is_finished && e->group_samples < samples)
+			return lh_fail(err, LH_ERUN, 0,
+				       "epoch %zu: those that finished it computed %" PRId64
+				       " samples together, but rank %zu ended it with %" PRId64,
+				       events->first_epoch + index, samples, r, e->group_samples);
 	}
+	return 0;
+}
+
+/* Samples behind the averaging of an epoch, of which rank 0 says something. *since: of all epochs
+ * after the last averaging, with this one. -1: not alike at all ranks. */
+static int64_t averaged_samples(const struct lh_scenario *sc, int64_t samples, int64_t *since,
+				const struct lh_rank_epoch *first)
+{
+	int64_t all = *since;
+
+	switch (lh_scenario_averaged_samples(sc)) {
+	case LH_AVERAGED_EPOCH:
+		return samples;
+	case LH_AVERAGED_PERIOD:
+		*since = first->has_average ? 0 : all;
+		return all;
+	case LH_AVERAGED_SPAN:
+		return first->average_samples;
+	case LH_AVERAGED_OWN:
+		break;
+	}
+	return -1;
+}
+
+/* Samples: of an epoch, and of what was averaged in it. */
+static int check_samples(const struct lh_scenario *sc, const struct lh_run_events *events,
+			 size_t index, int64_t *since, struct lh_error *err)
+{
+	const struct lh_rank_epoch *first = lh_run_events_epoch(events, 0, index);
+	size_t number = events->first_epoch + index;
+	int64_t samples = 0, averaged;
+
+	for (size_t r = 0; r < events->n_ranks; r++)
+		samples += lh_run_events_epoch(events, r, index)->samples;
+	*since += samples;
+	averaged = averaged_samples(sc, samples, since, first);
 	for (size_t r = 0; r < events->n_ranks; r++) {
 		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
 
@@ -85,11 +137,26 @@ static int check_epoch(const struct lh_scenario *sc, const struct lh_run_events 
 				       "epoch %zu: the ranks computed %" PRId64
 				       " samples together, but rank %zu ended it with %" PRId64,
 				       number, samples, r, e->group_samples);
-		if (e->has_average && e->average_samples != samples)
+		if (e->has_average && averaged >= 0 && e->average_samples != averaged)
 			return lh_fail(err, LH_ERUN, 0,
 				       "epoch %zu: the ranks computed %" PRId64
 				       " samples together, but rank %zu averaged %" PRId64,
-				       number, samples, r, e->average_samples);
+				       number, averaged, r, e->average_samples);
+	}
+	return 0;
+}
+
+static int check_payload(const struct lh_scenario *sc, const struct lh_run_events *events,
+			 size_t index, struct lh_error *err)
+{
+	size_t number = events->first_epoch + index;
+	int64_t sent = 0, received = 0, expected = lh_scenario_payload_bytes(sc, (int64_t)number);
+
+	for (size_t r = 0; r < events->n_ranks; r++) {
+		const struct lh_rank_epoch *e = lh_run_events_epoch(events, r, index);
+
+		sent += e->payload_sent_bytes;
+		received += e->payload_received_bytes;
 	}
 	if (sent != received && !has_late_messages(sc))
 		return lh_fail(err, LH_ERUN, 0,
@@ -124,22 +191,24 @@ static int check_weights(const struct lh_run_events *events, struct lh_error *er
 int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_events *events,
 			  struct lh_error *err)
 {
-	for (size_t i = 0; i < events->n_finished; i++) {
-		int r = check_epoch(sc, events, i, err);
+	int64_t since = 0;
+	int r = 0;
 
-		if (r < 0)
-			return r;
+	for (size_t i = 0; r == 0 && i < events->n_finished; i++) {
+		if (count_ranks(events, i) < events->n_ranks) {
+			r = check_part(events, i, err);
+			continue;
+		}
+		r = check_samples(sc, events, i, &since, err);
+		if (r == 0)
+			r = check_payload(sc, events, i, err);
 	}
-	if (has_late_messages(sc)) {
-		int r = check_payload(sc, events, err);
-
-		if (r < 0)
-			return r;
-	}
-	return check_weights(events, err);
+	if (r == 0 && has_late_messages(sc))
+		r = check_all_payload(sc, events, err);
+	return r ? r : check_weights(events, err);
 }
 
-/* Means over the ranks of one epoch, in seconds. */
+/* Means over the ranks that had a part in one epoch, in seconds. */
 struct means {
 	double calculation_s;
 	double matchmaking_s;
@@ -154,7 +223,7 @@ struct means {
 static struct means means_of(const struct lh_run_events *events, size_t index)
 {
 	int64_t compute = 0, matchmaking = 0, wait = 0, average = 0, host = 0, apply = 0;
-	double scale = S_PER_NS / (double)events->n_ranks;
+	double scale = S_PER_NS / (double)count_ranks(events, index);
 	struct means m = {0};
 
 	for (size_t r = 0; r < events->n_ranks; r++) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/events_internal.h"
 #include "core/cleanup.h"
 #include "core/file.h"
 
@@ -23,6 +24,7 @@ struct line {
 	const json_t *object;
 	struct lh_error *err;
 	size_t n_ranks;
+	bool is_first_epoch; /* of an incarnation after the first: none was read yet */
 };
 
 static int bad_line(const struct line *line, const char *key, const char *expected)
@@ -62,8 +64,17 @@ static int get_span(const struct line *line, const char *from, const char *to, i
 	return r;
 }
 
+/* What was lost with the rank: an incarnation that begins with an epoch does all from it on anew,
+ * and what the one before had not finished is finished by none. */
+static void forget_epochs(struct lh_rank_events *rank, size_t from)
+{
+	for (size_t i = 0; i < rank->n_epochs; i++)
+		if (i >= from || !rank->epochs[i].is_finished)
+			rank->epochs[i] = (struct lh_rank_epoch){0};
+}
+
 /* The epoch that the line names, made where it is new. */
-static int get_epoch(const struct line *line, struct lh_rank_events *rank,
+static int get_epoch(struct line *line, struct lh_rank_events *rank,
 		     struct lh_rank_epoch **ret_epoch)
 {
 	int64_t number;
@@ -71,6 +82,9 @@ static int get_epoch(const struct line *line, struct lh_rank_events *rank,
 
 	if (r)
 		return r;
+	if (line->is_first_epoch)
+		forget_epochs(rank, (size_t)number);
+	line->is_first_epoch = false;
 	if ((size_t)number >= rank->n_epochs_room) {
 		size_t room = (size_t)number + 1 + rank->n_epochs_room;
 		struct lh_rank_epoch *grown = reallocarray(rank->epochs, room, sizeof(*grown));
@@ -90,7 +104,7 @@ static int get_epoch(const struct line *line, struct lh_rank_events *rank,
 }
 
 /* The epoch and the length of a span that has nothing else. */
-static int get_epoch_span(const struct line *line, struct lh_rank_events *rank,
+static int get_epoch_span(struct line *line, struct lh_rank_events *rank,
 			  struct lh_rank_epoch **ret_epoch, int64_t *ret_length_ns)
 {
 	int64_t begin, end;
@@ -103,7 +117,7 @@ static int get_epoch_span(const struct line *line, struct lh_rank_events *rank,
 	return r;
 }
 
-static int read_compute(const struct line *line, struct lh_rank_events *rank)
+static int read_compute(struct line *line, struct lh_rank_events *rank)
 {
 	struct lh_rank_epoch *epoch;
 	int64_t length_ns, samples;
@@ -118,7 +132,7 @@ static int read_compute(const struct line *line, struct lh_rank_events *rank)
 	return 0;
 }
 
-static int read_matchmaking(const struct line *line, struct lh_rank_events *rank)
+static int read_matchmaking(struct line *line, struct lh_rank_events *rank)
 {
 	struct lh_rank_epoch *epoch;
 	int64_t length_ns;
@@ -129,7 +143,7 @@ static int read_matchmaking(const struct line *line, struct lh_rank_events *rank
 	return r;
 }
 
-static int read_wait(const struct line *line, struct lh_rank_events *rank)
+static int read_wait(struct line *line, struct lh_rank_events *rank)
 {
 	struct lh_rank_epoch *epoch;
 	int64_t length_ns;
@@ -140,7 +154,7 @@ static int read_wait(const struct line *line, struct lh_rank_events *rank)
 	return r;
 }
 
-static int read_average(const struct line *line, struct lh_rank_events *rank)
+static int read_average(struct line *line, struct lh_rank_events *rank)
 {
 	struct lh_rank_epoch *epoch;
 	int64_t length_ns, host, sent, received, samples;
@@ -157,15 +171,17 @@ static int read_average(const struct line *line, struct lh_rank_events *rank)
 	if (r)
 		return r;
 	epoch->has_average = true;
-	epoch->average_ns += length_ns;
-	epoch->host_ns += host;
+	if (!json_is_true(json_object_get(line->object, "beside"))) {
+		epoch->average_ns += length_ns;
+		epoch->host_ns += host;
+	}
 	epoch->payload_sent_bytes += sent;
 	epoch->payload_received_bytes += received;
 	epoch->average_samples = samples;
 	return 0;
 }
 
-static int read_apply(const struct line *line, struct lh_rank_events *rank)
+static int read_apply(struct line *line, struct lh_rank_events *rank)
 {
 	const json_t *blocking = json_object_get(line->object, "blocking");
 	struct lh_rank_apply apply, *grown;
@@ -185,7 +201,7 @@ static int read_apply(const struct line *line, struct lh_rank_events *rank)
 	return 0;
 }
 
-static int read_epoch(const struct line *line, struct lh_rank_events *rank)
+static int read_epoch(struct line *line, struct lh_rank_events *rank)
 {
 	struct lh_rank_epoch *epoch;
 	int r = get_epoch(line, rank, &epoch);
@@ -201,48 +217,70 @@ static int read_epoch(const struct line *line, struct lh_rank_events *rank)
 	return r;
 }
 
-/* The array key of one integer per rank. */
-static int get_by_peer(const struct line *line, const char *key, int64_t *ret_values)
+/* The integer at place i of an array of n; negative, with a message, where there is none. */
+static int64_t get_at(const struct line *line, const char *key, size_t i, size_t n)
 {
 	const json_t *array = json_object_get(line->object, key);
+	const json_t *value = json_array_size(array) == n ? json_array_get(array, i) : NULL;
+	int64_t number = json_integer_value(value);
 
-	if (!json_is_array(array) || json_array_size(array) != line->n_ranks)
-		return bad_line(line, key, "an array of one integer per rank");
-	for (size_t i = 0; i < line->n_ranks; i++) {
-		const json_t *value = json_array_get(array, i);
+	if (!json_is_integer(value) || number < 0 || number > COUNT_MAX)
+		return bad_line(line, key, "an array of one integer per rank, or of `peers`");
+	return number;
+}
 
-		if (!json_is_integer(value) || json_integer_value(value) < 0 ||
-		    json_integer_value(value) > COUNT_MAX)
-			return bad_line(line, key, "an array of one integer per rank");
-		ret_values[i] = json_integer_value(value);
+/* Fills what was sent to the peers in turn: to all, or to those that are named. */
+static int read_sent(const struct line *line, size_t n, bool has_peers, struct lh_rank_traffic *ret)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct lh_rank_sent sent = {.peer = i};
+		int64_t peer = has_peers ? get_at(line, "peers", i, n) : (int64_t)i;
+
+		if (peer < 0)
+			return LH_EINPUT;
+		if ((size_t)peer >= line->n_ranks)
+			return bad_line(line, "peers", "ranks of the run");
+		sent.peer = (size_t)peer;
+		sent.payload_bytes = get_at(line, "payload_bytes", i, n);
+		sent.control_bytes = get_at(line, "control_bytes", i, n);
+		if (sent.payload_bytes < 0 || sent.control_bytes < 0)
+			return LH_EINPUT;
+		if (sent.payload_bytes || sent.control_bytes)
+			ret->sent[ret->n_sent++] = sent;
 	}
 	return 0;
 }
 
-static int read_traffic(const struct line *line, struct lh_rank_events *rank)
+static int read_traffic(struct line *line, struct lh_rank_events *rank)
 {
-	struct lh_rank_traffic traffic, *grown;
-	lh_cleanup_free int64_t *bytes = calloc(line->n_ranks * 2, sizeof(*bytes));
+	const json_t *peers = json_object_get(line->object, "peers");
+	size_t n = peers ? json_array_size(peers) : line->n_ranks;
+	lh_cleanup_free struct lh_rank_sent *room = NULL;
+	struct lh_rank_traffic traffic = {.n_sent = 0}, *grown;
+	struct lh_rank_sent *fitting;
 	int r = get_span(line, "from_ns", "to_ns", &traffic.from_ns, &traffic.to_ns);
 
 	if (r)
 		return r;
-	grown = bytes ? reallocarray(rank->traffic, rank->n_traffic + 1, sizeof(*grown)) : NULL;
-	if (!grown)
+	if (n > line->n_ranks)
+		return bad_line(line, "peers", "each rank once at most");
+	traffic.sent = room = calloc(n + 1, sizeof(*room));
+	grown = reallocarray(rank->traffic, rank->n_traffic + 1, sizeof(*grown));
+	if (grown)
+		rank->traffic = grown;
+	if (!room || !grown)
 		return no_memory(line);
-	rank->traffic = grown;
-	r = get_by_peer(line, "payload_bytes", bytes);
-	if (r == 0)
-		r = get_by_peer(line, "control_bytes", bytes + line->n_ranks);
+	r = read_sent(line, n, peers != NULL, &traffic);
 	if (r)
 		return r;
-	traffic.payload_bytes = lh_steal(&bytes);
-	traffic.control_bytes = traffic.payload_bytes + line->n_ranks;
+	fitting = reallocarray(room, traffic.n_sent + 1, sizeof(*room));
+	traffic.sent = fitting ? fitting : room;
+	room = NULL;
 	rank->traffic[rank->n_traffic++] = traffic;
 	return 0;
 }
 
-static int read_connection(const struct line *line, struct lh_rank_events *rank)
+static int read_connection(struct line *line, struct lh_rank_events *rank)
 {
 	int64_t retransmits, timeouts;
 	int r = get_int(line, "retransmits", COUNT_MAX, &retransmits);
@@ -256,7 +294,7 @@ static int read_connection(const struct line *line, struct lh_rank_events *rank)
 	return 0;
 }
 
-static int read_error(const struct line *line, struct lh_rank_events *rank)
+static int read_error(struct line *line, struct lh_rank_events *rank)
 {
 	const char *message = json_string_value(json_object_get(line->object, "message"));
 
@@ -267,12 +305,17 @@ static int read_error(const struct line *line, struct lh_rank_events *rank)
 	return rank->error ? 0 : no_memory(line);
 }
 
-static int read_start(const struct line *line, struct lh_rank_events *rank)
+static int read_start(struct line *line, struct lh_rank_events *rank)
 {
-	return get_int(line, "t_ns", TIME_MAX_NS, &rank->start_ns);
+	int r = get_int(line, "t_ns", TIME_MAX_NS, &rank->restart_ns);
+
+	if (r == 0 && !rank->start_ns)
+		rank->start_ns = rank->restart_ns;
+	rank->reported_ns = 0;
+	return r;
 }
 
-static int read_end(const struct line *line, struct lh_rank_events *rank)
+static int read_end(struct line *line, struct lh_rank_events *rank)
 {
 	rank->has_ended = true;
 	return get_int(line, "t_ns", TIME_MAX_NS, &rank->end_ns);
@@ -289,7 +332,7 @@ static int get_real(const struct line *line, const char *key, double *ret_value)
 
 /* What a program reported. An epoch ends with its last report and begins with the last one of the
  * epoch before. */
-static int read_progress(const struct line *line, struct lh_rank_events *rank)
+static int read_progress(struct line *line, struct lh_rank_events *rank)
 {
 	struct lh_rank_epoch *epoch;
 	double calc_s, comm_s, loss;
@@ -310,7 +353,7 @@ static int read_progress(const struct line *line, struct lh_rank_events *rank)
 	if (r)
 		return r;
 	if (!epoch->n_reports++) {
-		epoch->begin_ns = rank->reported_ns ? rank->reported_ns : rank->start_ns;
+		epoch->begin_ns = rank->reported_ns ? rank->reported_ns : rank->restart_ns;
 		epoch->loss = NAN;
 	}
 	epoch->is_finished = true;
@@ -334,7 +377,7 @@ static int read_score(const struct line *line, struct lh_rank_score *ret_score)
 	return r ? r : get_real(line, "accuracy", &ret_score->accuracy);
 }
 
-static int read_learn(const struct line *line, struct lh_rank_events *rank)
+static int read_learn(struct line *line, struct lh_rank_events *rank)
 {
 	struct lh_rank_epoch *epoch;
 	int r = get_epoch(line, rank, &epoch);
@@ -342,7 +385,7 @@ static int read_learn(const struct line *line, struct lh_rank_events *rank)
 	return r ? r : read_score(line, &epoch->learnt);
 }
 
-static int read_evaluate(const struct line *line, struct lh_rank_events *rank)
+static int read_evaluate(struct line *line, struct lh_rank_events *rank)
 {
 	struct lh_rank_epoch *epoch;
 	int r = get_epoch(line, rank, &epoch);
@@ -350,7 +393,7 @@ static int read_evaluate(const struct line *line, struct lh_rank_events *rank)
 	return r ? r : read_score(line, &epoch->tested);
 }
 
-static int read_weights(const struct line *line, struct lh_rank_events *rank)
+static int read_weights(struct line *line, struct lh_rank_events *rank)
 {
 	const char *hash = json_string_value(json_object_get(line->object, "hash"));
 
@@ -362,7 +405,7 @@ static int read_weights(const struct line *line, struct lh_rank_events *rank)
 
 static const struct {
 	const char *name;
-	int (*read)(const struct line *line, struct lh_rank_events *rank);
+	int (*read)(struct line *line, struct lh_rank_events *rank);
 } kinds[] = {
 	{"compute", read_compute}, {"matchmaking", read_matchmaking},
 	{"wait", read_wait},	   {"average", read_average},
@@ -375,7 +418,7 @@ static const struct {
 };
 
 /* Reads one line that parsed; events that are not known are left alone. */
-static int read_line(const struct line *line, size_t rank_number, struct lh_rank_events *rank)
+static int read_line(struct line *line, size_t rank_number, struct lh_rank_events *rank)
 {
 	const char *name = json_string_value(json_object_get(line->object, "event"));
 	int64_t rank_read;
@@ -392,24 +435,6 @@ static int read_line(const struct line *line, size_t rank_number, struct lh_rank
 		if (strcmp(kinds[i].name, name) == 0)
 			return kinds[i].read(line, rank);
 	return 0;
-}
-
-/* Books each blocking apply to the epoch within which it began. */
-static void book_applies(struct lh_rank_events *rank)
-{
-	size_t e = 0;
-
-	for (size_t i = 0; i < rank->n_applies; i++) {
-		const struct lh_rank_apply *apply = &rank->applies[i];
-
-		if (e == rank->n_epochs || rank->epochs[e].begin_ns > apply->begin_ns)
-			e = 0;
-		while (e < rank->n_epochs &&
-		       (!rank->epochs[e].is_finished || rank->epochs[e].end_ns <= apply->begin_ns))
-			e++;
-		if (e < rank->n_epochs && rank->epochs[e].begin_ns <= apply->begin_ns)
-			rank->epochs[e].apply_ns += apply->end_ns - apply->begin_ns;
-	}
 }
 
 static int read_lines(struct line *line, char *text, size_t size, size_t rank_number,
@@ -446,114 +471,32 @@ static int read_lines(struct line *line, char *text, size_t size, size_t rank_nu
 	return 0;
 }
 
-static int read_rank(const char *events_dir, size_t rank_number, size_t n_ranks,
-		     struct lh_rank_events *rank, struct lh_error *err)
+int lh_rank_events_read(const char *path, size_t rank_number, size_t n_ranks, bool is_later,
+			struct lh_rank_events *rank, struct lh_error *err)
 {
-	lh_cleanup_free char *path = lh_strf("%s/rank-%zu.jsonl", events_dir, rank_number);
 	lh_cleanup_free char *text = NULL;
-	struct line line = {.path = path, .err = err, .n_ranks = n_ranks};
+	struct line line = {
+		.path = path, .err = err, .n_ranks = n_ranks, .is_first_epoch = is_later};
 	size_t size;
-	int r;
+	int r = lh_file_read(path, EVENT_FILE_MAX_BYTES, &text, &size, err);
 
-	if (!path)
-		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", events_dir);
-	r = lh_file_read(path, EVENT_FILE_MAX_BYTES, &text, &size, err);
-	if (r == 0)
-		r = read_lines(&line, text, size, rank_number, rank);
-	if (r == 0)
-		book_applies(rank);
-	return r;
+	rank->is_cut = false;
+	return r < 0 ? r : read_lines(&line, text, size, rank_number, rank);
 }
 
-static bool is_finished_by_all(const struct lh_run_events *events, size_t epoch)
+void lh_rank_events_book(struct lh_rank_events *rank)
 {
-	for (size_t r = 0; r < events->n_ranks; r++)
-		if (epoch >= events->ranks[r].n_epochs ||
-		    !events->ranks[r].epochs[epoch].is_finished)
-			return false;
-	return true;
-}
+	size_t e = 0;
 
-static void count_finished(struct lh_run_events *events)
-{
-	size_t first = 0;
+	for (size_t i = 0; i < rank->n_applies; i++) {
+		const struct lh_rank_apply *apply = &rank->applies[i];
 
-	while (first < events->ranks[0].n_epochs && !events->ranks[0].epochs[first].is_finished)
-		first++;
-	events->first_epoch = first;
-	while (is_finished_by_all(events, first + events->n_finished))
-		events->n_finished++;
-}
-
-int lh_run_events_read(const char *events_dir, size_t n_ranks, struct lh_run_events *ret_events,
-		       struct lh_error *err)
-{
-	struct lh_run_events events = {0};
-
-	if (n_ranks < 1 || n_ranks > LH_EVENTS_RANKS_MAX)
-		return lh_fail(err, LH_EINPUT, 0, "%zu ranks; expected 1 to %d", n_ranks,
-			       LH_EVENTS_RANKS_MAX);
-	events.ranks = calloc(n_ranks, sizeof(*events.ranks));
-	if (!events.ranks)
-		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", events_dir);
-	events.n_ranks = n_ranks;
-	for (size_t i = 0; i < n_ranks; i++) {
-		int r = read_rank(events_dir, i, n_ranks, &events.ranks[i], err);
-
-		if (r < 0) {
-			lh_run_events_done(&events);
-			return r;
-		}
+		if (e == rank->n_epochs || rank->epochs[e].begin_ns > apply->begin_ns)
+			e = 0;
+		while (e < rank->n_epochs &&
+		       (!rank->epochs[e].is_finished || rank->epochs[e].end_ns <= apply->begin_ns))
+			e++;
+		if (e < rank->n_epochs && rank->epochs[e].begin_ns <= apply->begin_ns)
+			rank->epochs[e].apply_ns += apply->end_ns - apply->begin_ns;
 	}
-	count_finished(&events);
-	*ret_events = events;
-	return 0;
-}
-
-void lh_run_events_done(struct lh_run_events *events)
-{
-	for (size_t i = 0; events->ranks && i < events->n_ranks; i++) {
-		struct lh_rank_events *rank = &events->ranks[i];
-
-		for (size_t t = 0; t < rank->n_traffic; t++)
-			free(rank->traffic[t].payload_bytes);
-		free(rank->traffic);
-		free(rank->epochs);
-		free(rank->applies);
-		free(rank->error);
-	}
-	free(events->ranks);
-	memset(events, 0, sizeof(*events));
-}
-
-const struct lh_rank_epoch *lh_run_events_epoch(const struct lh_run_events *events, size_t rank,
-						size_t index)
-{
-	return &events->ranks[rank].epochs[events->first_epoch + index];
-}
-
-int64_t lh_run_events_epoch_begin_ns(const struct lh_run_events *events, size_t index)
-{
-	int64_t begin = INT64_MAX;
-
-	if (index > 0)
-		return lh_run_events_epoch_end_ns(events, index - 1);
-	for (size_t r = 0; r < events->n_ranks; r++) {
-		int64_t b = lh_run_events_epoch(events, r, 0)->begin_ns;
-
-		begin = b < begin ? b : begin;
-	}
-	return begin;
-}
-
-int64_t lh_run_events_epoch_end_ns(const struct lh_run_events *events, size_t index)
-{
-	int64_t end = 0;
-
-	for (size_t r = 0; r < events->n_ranks; r++) {
-		int64_t e = lh_run_events_epoch(events, r, index)->end_ns;
-
-		end = e > end ? e : end;
-	}
-	return end;
 }

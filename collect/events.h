@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the trainers reported: events/rank-N.jsonl (docs/formats.md), checked and added up per
- * rank and epoch. Tolerates a run that was cut: a half-written last line is left out, and only
- * epochs that all ranks finished count.
+ * What the trainers reported: events/rank-N.jsonl and, of ranks that were lost and came back,
+ * events/rank-N.K.jsonl (docs/formats.md), checked and added up per rank and epoch. Tolerates a run
+ * that was cut, and ranks that were killed: a half-written last line is left out, and only epochs
+ * count that all ranks finished, or all that were never away.
  */
 #ifndef LH_COLLECT_EVENTS_H
 #define LH_COLLECT_EVENTS_H
@@ -11,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collect/faults.h"
 #include "core/error.h"
 
 enum {
@@ -37,7 +39,7 @@ struct lh_rank_epoch {
 	int64_t compute_ns;
 	int64_t matchmaking_ns;
 	int64_t wait_ns;
-	int64_t average_ns; /* host_ns is a part of it */
+	int64_t average_ns; /* not beside computing; host_ns is a part of it */
 	int64_t host_ns;
 	int64_t apply_ns; /* blocking ones that began within this epoch */
 	int64_t payload_sent_bytes;
@@ -57,12 +59,19 @@ struct lh_rank_epoch {
 	struct lh_rank_score tested; /* of the test data */
 };
 
-/* Bytes that a rank sent to each peer within a span of time. */
+/* Bytes that a rank sent to one peer within a span of time. */
+struct lh_rank_sent {
+	size_t peer;
+	int64_t payload_bytes;
+	int64_t control_bytes;
+};
+
+/* The same to all peers that it sent to: few, where there are many. */
 struct lh_rank_traffic {
 	int64_t from_ns;
 	int64_t to_ns;
-	int64_t *payload_bytes; /* n_ranks, owned; control_bytes is its second half */
-	int64_t *control_bytes;
+	struct lh_rank_sent *sent; /* owned */
+	size_t n_sent;
 };
 
 /* A blocking step of the optimizer. */
@@ -79,13 +88,15 @@ struct lh_rank_events {
 	size_t n_traffic;
 	struct lh_rank_apply *applies;
 	size_t n_applies;
-	int64_t start_ns;    /* of its `start` event */
+	int64_t start_ns;    /* of its first `start` event; 0: it never started */
+	int64_t restart_ns;  /* of its last */
 	int64_t end_ns;	     /* of its `end` event; 0: not read */
 	int64_t reported_ns; /* of its last `progress` event */
 	int64_t retransmits; /* over all its connections */
 	int64_t timeouts;
 	bool has_ended;	  /* its `end` event was read */
-	bool is_cut;	  /* the last line was half written */
+	bool is_cut;	  /* the last line was half written, and not because its node was taken */
+	bool was_away;	  /* its node, at some time */
 	char *error;	  /* message of its `error` event, or NULL; owned */
 	char weights[17]; /* hash of its `weights` event; empty: none */
 };
@@ -94,19 +105,22 @@ struct lh_run_events {
 	struct lh_rank_events *ranks;
 	size_t n_ranks;
 	size_t first_epoch; /* number of the first epoch */
-	size_t n_finished;  /* epochs finished by all ranks, from the first one on, without a gap */
+	size_t n_finished;  /* epochs finished by all ranks (of those that were away at some time:
+			     * or by others), from the first one on, without a gap */
 };
 
 /*
- * Reads rank-0.jsonl to rank-(n_ranks - 1).jsonl of the folder events_dir. *ret_events is the
- * caller's, to be given to lh_run_events_done. LH_ESYS (a file is missing), LH_EINPUT (file:line).
+ * Reads rank-0.jsonl to rank-(n_ranks - 1).jsonl of the folder events_dir, and what came after them
+ * of ranks that were away (faults; NULL: none). *ret_events is the caller's, to be given to
+ * lh_run_events_done. LH_ESYS (a file is missing), LH_EINPUT (file:line).
  */
-int lh_run_events_read(const char *events_dir, size_t n_ranks, struct lh_run_events *ret_events,
-		       struct lh_error *err);
+int lh_run_events_read(const char *events_dir, size_t n_ranks, const struct lh_run_faults *faults,
+		       struct lh_run_events *ret_events, struct lh_error *err);
 
 void lh_run_events_done(struct lh_run_events *events);
 
-/* Rank rank's part of the index-th finished epoch, index < n_finished. */
+/* Rank rank's part of the index-th finished epoch, index < n_finished; all zero, and not finished,
+ * where it had none. */
 const struct lh_rank_epoch *lh_run_events_epoch(const struct lh_run_events *events, size_t rank,
 						size_t index);
 

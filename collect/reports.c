@@ -90,7 +90,7 @@ static int64_t first_start_ns(const struct work *w)
 	int64_t first = INT64_MAX;
 
 	for (size_t r = 0; r < w->events->n_ranks; r++)
-		if (w->events->ranks[r].start_ns < first)
+		if (w->events->ranks[r].start_ns && w->events->ranks[r].start_ns < first)
 			first = w->events->ranks[r].start_ns;
 	return first;
 }

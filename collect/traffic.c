@@ -85,21 +85,20 @@ static int add_events(const struct lh_scenario *sc, const struct lh_run_events *
 	for (size_t i = 0; i < r->n_traffic; i++) {
 		const struct lh_rank_traffic *t = &r->traffic[i];
 
-		for (size_t peer = 0; peer < sc->n_ranks; peer++) {
+		for (size_t k = 0; k < t->n_sent; k++) {
+			const struct lh_rank_sent *sent = &t->sent[k];
 			struct share share = {t->from_ns, t->to_ns, {0}};
-			size_t pair = pair_of(sc, sc->ranks[rank].node, sc->ranks[peer].node);
+			size_t pair = pair_of(sc, sc->ranks[rank].node, sc->ranks[sent->peer].node);
 			int res;
 
-			share.amounts[LH_TRAFFIC_PAYLOAD_BYTES] = t->payload_bytes[peer];
-			share.amounts[LH_TRAFFIC_CONTROL_BYTES] = t->control_bytes[peer];
-			if (!t->payload_bytes[peer] && !t->control_bytes[peer])
-				continue;
+			share.amounts[LH_TRAFFIC_PAYLOAD_BYTES] = sent->payload_bytes;
+			share.amounts[LH_TRAFFIC_CONTROL_BYTES] = sent->control_bytes;
 			if (!clip(traffic, &share))
 				continue;
 			res = spread(traffic, pair, &share, err);
 			if (res < 0)
 				return res;
-			traffic->sent_bytes += t->payload_bytes[peer] + t->control_bytes[peer];
+			traffic->sent_bytes += sent->payload_bytes + sent->control_bytes;
 		}
 	}
 	return 0;
@@ -297,9 +296,6 @@ static const struct lh_column columns_of_traffic[] = {
 	{"ack_packets", "ack packets", LH_CELL_INT, 0, 0, 6},
 };
 
-/* To whom a site's nodes send over their inner networks; no name of a site. */
-static const char inside_node[] = "(inside node)";
-
 static bool is_silent(const struct lh_traffic_second *second)
 {
 	for (int q = 0; q < LH_N_TRAFFIC_QUANTITIES; q++)
@@ -328,8 +324,8 @@ void lh_run_traffic_format(const struct lh_scenario *sc, const struct lh_run_tra
 		lh_table_put_int(ret_table, (int64_t)second);
 		lh_table_put_text(ret_table,
 				  sc->network.sites[pair < n * n ? pair / n : pair - n * n].name);
-		lh_table_put_text(ret_table,
-				  pair < n * n ? sc->network.sites[pair % n].name : inside_node);
+		lh_table_put_text(ret_table, pair < n * n ? sc->network.sites[pair % n].name
+							  : LH_TRAFFIC_INSIDE_NODE);
 		for (int q = 0; q < LH_N_TRAFFIC_QUANTITIES; q++) {
 			if (q >= LH_TRAFFIC_WIRE_BYTES ? !traffic->has_counters
 						       : !traffic->has_events)

@@ -88,16 +88,30 @@ static int read_links(const char *path, struct lh_notes *invalid, struct lh_erro
 	return r;
 }
 
+static bool has_lost_ranks(const struct lh_run_events *events)
+{
+	for (size_t r = 0; r < events->n_ranks; r++)
+		if (events->ranks[r].was_away)
+			return true;
+	return false;
+}
+
 static void judge_events(const struct lh_run_events *events, const struct lh_summary *summary,
 			 struct lh_notes *invalid)
 {
 	for (size_t r = 0; r < events->n_ranks; r++)
 		if (events->ranks[r].error)
 			lh_notes_add(invalid, "rank %zu failed: %s", r, events->ranks[r].error);
+	for (size_t r = 0; r < events->n_ranks; r++)
+		if (events->ranks[r].is_cut)
+			lh_notes_add(invalid, "the events of rank %zu end in the midst of a line",
+				     r);
 	if (summary->n_epochs < summary->n_epochs_asked)
 		lh_notes_add(invalid, "only %zu of %zu epochs were finished", summary->n_epochs,
 			     summary->n_epochs_asked);
-	if (summary->wire_bytes >= 0 && summary->wire_bytes < summary->sent_bytes)
+	/* what a killed rank had handed over to its kernel went nowhere */
+	if (summary->wire_bytes >= 0 && summary->wire_bytes < summary->sent_bytes &&
+	    !has_lost_ranks(events))
 		lh_notes_add(invalid,
 			     "the links counted fewer bytes (%" PRId64
 			     ") than the trainers sent (%" PRId64 ")",

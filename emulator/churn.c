@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/cleanup.h"
+#include "core/file.h"
 #include "emulator/alarm.h"
 #include "emulator/probe_internal.h"
 
@@ -32,7 +33,7 @@ struct lh_churn {
 	struct action *actions;
 	size_t n_actions;
 	size_t next;
-	const struct lh_absence *last; /* that has begun while it runs; NULL: none */
+	const struct action *last; /* that took a node away, or told it so; NULL: none */
 
 	/* while something runs */
 	struct lh_net *net;
@@ -145,13 +146,16 @@ bool lh_churn_will_start(const struct lh_churn *c, size_t node)
 	return c && c->nodes[node].n_to_come > 0;
 }
 
-bool lh_churn_last_preempted(const struct lh_churn *c, size_t *ret_node, int64_t *ret_at_ns)
+char *lh_churn_describe_last(const struct lh_churn *c)
 {
+	size_t node;
+
 	if (!c || !c->last)
-		return false;
-	*ret_node = c->last->node;
-	*ret_at_ns = c->last->from_ns;
-	return true;
+		return NULL;
+	node = c->last->absence->node;
+	return lh_strf("%s (rank %zu) was %s at %.9g s", c->plan->nodes[node].name, node,
+		       c->last->what == PREEMPT ? "preempted" : "told to end",
+		       (double)c->last->at_ns / LH_NS_PER_S);
 }
 
 /* ---- while something runs ---------------------------------------------------------------- */
@@ -159,13 +163,9 @@ bool lh_churn_last_preempted(const struct lh_churn *c, size_t *ret_node, int64_t
 static void record(struct lh_churn *c, const char *event, const struct lh_absence *a,
 		   int64_t planned_ns)
 {
-	static const char *const causes[] = {[LH_AWAY_BY_TIMELINE] = "timeline",
-					     [LH_AWAY_BY_SPOT] = "spot",
-					     [LH_AWAY_BY_LATE_START] = "late-start"};
-
 	fprintf(c->csv, "%.9f,%s,%s,%.9f,%s\n", (double)(lh_now_ns() - c->begin_ns) / LH_NS_PER_S,
 		c->plan->nodes[a->node].name, event, (double)planned_ns / LH_NS_PER_S,
-		causes[a->cause]);
+		lh_absence_cause_name(a->cause));
 }
 
 int lh_churn_begin(struct lh_churn *c, struct lh_net *net, int64_t begin_ns, const char *csv_path,
@@ -182,6 +182,7 @@ int lh_churn_begin(struct lh_churn *c, struct lh_net *net, int64_t begin_ns, con
 	c->csv = csv_path ? fopen(csv_path, "we") : NULL;
 	if (!c->csv)
 		return lh_fail(err, LH_ESYS, errno, "create faults.csv");
+	setvbuf(c->csv, NULL, _IOLBF, 0);
 	fputs("t_s,node,event,planned_s,cause\n", c->csv);
 	for (size_t i = 0; i < c->plan->scenario->n_absences; i++) {
 		const struct lh_absence *a = &c->plan->scenario->absences[i];
@@ -214,7 +215,7 @@ static int kill_node(struct lh_churn *c, const struct action *action, struct lh_
 	if (!c->nodes[node].is_away)
 		return 0;
 	record(c, "preempt", action->absence, action->at_ns);
-	c->last = action->absence;
+	c->last = action;
 	r = c->ops->kill(c->context, node, err);
 	return r < 0 ? r : lh_net_clear(c->net, node, err);
 }
@@ -245,6 +246,7 @@ static int do_action(struct lh_churn *c, const struct action *action, struct lh_
 	if (action->what == START)
 		return start_node(c, action, err);
 	record(c, "notice", action->absence, action->at_ns);
+	c->last = action;
 	return c->ops->notify(c->context, node, err);
 }
 

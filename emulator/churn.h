@@ -50,7 +50,8 @@ int64_t lh_churn_due_ns(const struct lh_churn *churn);
 bool lh_churn_is_away(const struct lh_churn *churn, size_t node);
 bool lh_churn_will_start(const struct lh_churn *churn, size_t node);
 
-/* The node that was taken away last, and when (ns from the begin); false: none was. */
-bool lh_churn_last_preempted(const struct lh_churn *churn, size_t *ret_node, int64_t *ret_at_ns);
+/* What took or takes a node away last: "west/0 (rank 2) was preempted at 3 s"; owned by the caller,
+ * NULL where nothing has yet. */
+char *lh_churn_describe_last(const struct lh_churn *churn);
 
 #endif

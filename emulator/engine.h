@@ -40,9 +40,10 @@ int lh_engine_run(const struct lh_engine_request *request, struct lh_error *err)
 /* Removes what engines that were killed on this host have left: their cgroups. */
 void lh_engine_clear_stale(void);
 
-/* The job of the trainers (trainer.json) of a planned scenario; owned by the caller. */
+/* The job of the trainers (trainer.json) of a planned scenario that begin at begin_ns
+ * (CLOCK_MONOTONIC); owned by the caller. */
 struct lh_plan;
-json_t *lh_trainer_job(const struct lh_plan *plan);
+json_t *lh_trainer_job(const struct lh_plan *plan, int64_t begin_ns);
 
 /* How long trainers try to connect, and how long a peer may be silent before it counts as
  * dead (at least a minute): more than any number of round trips that connecting takes. */

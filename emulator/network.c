@@ -88,6 +88,7 @@ static int alloc(struct lh_net *net, struct lh_error *err)
 	net->ups = calloc(n_accesses + 1, sizeof(*net->ups));
 	net->downs = calloc(n_accesses + 1, sizeof(*net->downs));
 	net->before = calloc(n + 1, sizeof(*net->before));
+	net->away_nodes = calloc(n, sizeof(*net->away_nodes));
 	net->pinned = json_object();
 	for (size_t i = 0; net->routers && i < net->n_routers; i++)
 		net->routers[i].ns_fd = -1;
@@ -97,7 +98,7 @@ static int alloc(struct lh_net *net, struct lh_error *err)
 		net->rank_ns_fds[i] = -1;
 	return net->routers && net->rank_ns_fds && net->node_nls && net->node_ns_fds &&
 			       net->ports && net->lines && net->stages && net->ups && net->downs &&
-			       net->before && net->pinned
+			       net->before && net->away_nodes && net->pinned
 		       ? 0
 		       : lh_fail(err, LH_ESYS, ENOMEM, "build the network");
 }
@@ -154,6 +155,7 @@ void lh_net_close(struct lh_net *net)
 		close_fd(net->rank_ns_fds[i]);
 	for (size_t i = 0; net->node_nls && i < net->plan->n_nodes; i++)
 		lh_nl_close(net->node_nls[i]);
+	lh_net_forget_away(net);
 	lh_nl_close(net->home);
 	close_fd(net->home_ns_fd);
 	close_fd(net->wake_fd);

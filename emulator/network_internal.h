@@ -33,6 +33,13 @@ struct lh_node_faults {
 	uint64_t softnet_drops; /* of the kernel; in the last entry */
 };
 
+/* What takes a node away and brings it back: open where it is ever away. */
+struct lh_away_node {
+	struct lh_nl *route; /* both into its namespace */
+	struct lh_nl *sockets;
+	int link; /* its card */
+};
+
 struct lh_net {
 	const struct lh_plan *plan;
 	bool owns_kernel;
@@ -54,6 +61,7 @@ struct lh_net {
 	struct lh_netdev *ups;	  /* out of access i */
 	struct lh_netdev *downs;  /* into access i */
 	int wake_fd; /* a packet socket into the router of the stages; -1: no path varies */
+	struct lh_away_node *away_nodes; /* by node */
 	struct lh_bpf bpf;
 	char *cgroup; /* folder; see cgroup.h */
 	json_t *pinned;
@@ -148,8 +156,12 @@ int lh_net_sink_at_links(struct lh_net *net, size_t i, struct lh_error *err);
 int lh_net_guard_at_node(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err);
 int lh_net_guard_at_port(struct lh_net *net, size_t i, struct lh_error *err);
 
-/* The sending rate of node i, in whose namespace nl and the caller are. */
-int lh_net_shape_nic(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err);
+/* The sending rate of node i, in whose namespace nl is, on its card. */
+int lh_net_shape_nic(struct lh_net *net, struct lh_nl *nl, size_t i, int link,
+		     struct lh_error *err);
+
+/* Closes what the first of those has opened. */
+void lh_net_forget_away(struct lh_net *net);
 
 /* Rate of a link that limits nothing, bit/s. */
 #define LH_UNLIMITED_BPS INT64_C(1000000000000)

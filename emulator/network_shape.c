@@ -141,25 +141,24 @@ static int shape_stage(struct lh_net *net, size_t i, struct lh_error *err)
 	return r < 0 ? r : sort_senders(net, d, &none, err);
 }
 
-int lh_net_shape_nic(struct lh_net *net, struct lh_nl *nl, size_t i, struct lh_error *err)
+int lh_net_shape_nic(struct lh_net *net, struct lh_nl *nl, size_t i, int link, struct lh_error *err)
 {
 	const struct lh_plan_node *n = &net->plan->nodes[i];
-	int link = lh_link_index("eth0", err);
 
-	return link < 0 ? link
-			: lh_tbf_add(nl, link, n->nic_up_bps, n->nic_burst_bytes,
-				     n->nic_limit_bytes, err);
+	return lh_tbf_add(nl, link, n->nic_up_bps, n->nic_burst_bytes, n->nic_limit_bytes, err);
 }
 
 static int shape_node(struct lh_net *net, size_t i, struct lh_error *err)
 {
 	struct lh_nl *nl = NULL;
-	int r = lh_net_enter_card(net, i, err);
+	int link = -1, r = lh_net_enter_card(net, i, err);
 
 	if (r == 0)
 		r = lh_nl_open(&nl, err);
 	if (r == 0)
-		r = lh_net_shape_nic(net, nl, i, err);
+		r = link = lh_link_index("eth0", err);
+	if (r >= 0)
+		r = lh_net_shape_nic(net, nl, i, link, err);
 	lh_nl_close(nl);
 	return r < 0 ? lh_error_prefix(err, "node %s", net->plan->nodes[i].name) : 0;
 }

@@ -176,6 +176,41 @@ static json_t *path_to_json(const struct lh_plan *plan, size_t from, size_t to)
 	return path;
 }
 
+/* When nodes are away: null where none ever is. to_ns is missing where one stays away. */
+static json_t *absences_to_json(const struct lh_scenario *sc)
+{
+	json_t *list = sc->n_absences ? json_array() : NULL;
+
+	for (size_t i = 0; i < sc->n_absences; i++) {
+		const struct lh_absence *a = &sc->absences[i];
+		json_t *doc = json_pack("{s:s, s:I, s:I, s:s}", "node", sc->nodes[a->node].name,
+					"from_ns", (json_int_t)(a->from_ns < 0 ? 0 : a->from_ns),
+					"notice_ns", (json_int_t)a->notice_ns, "cause",
+					lh_absence_cause_name(a->cause));
+
+		if (a->to_ns != INT64_MAX)
+			json_object_set_new(doc, "to_ns", json_integer(a->to_ns));
+		json_array_append_new(list, doc);
+	}
+	return list;
+}
+
+static json_t *slowdowns_to_json(const struct lh_scenario *sc)
+{
+	json_t *list = sc->n_slowdowns ? json_array() : NULL;
+
+	for (size_t i = 0; i < sc->n_slowdowns; i++) {
+		const struct lh_slowdown *s = &sc->slowdowns[i];
+		json_t *doc = json_pack("{s:s, s:I, s:f}", "node", sc->nodes[s->node].name,
+					"from_ns", (json_int_t)s->from_ns, "factor", s->factor);
+
+		if (s->to_ns != INT64_MAX)
+			json_object_set_new(doc, "to_ns", json_integer(s->to_ns));
+		json_array_append_new(list, doc);
+	}
+	return list;
+}
+
 /* All but the paths, for which there is an empty list at the end. */
 static json_t *head_to_json(const struct lh_plan *plan)
 {
@@ -183,13 +218,15 @@ static json_t *head_to_json(const struct lh_plan *plan)
 
 	for (size_t i = 0; i < plan->n_nodes; i++)
 		json_array_append_new(nodes, node_to_json(plan, i));
-	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:[]}", "format",
+	return json_pack("{s:s, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:o*, s:o*, s:[]}", "format",
 			 "longhaul-network/1", "mtu_bytes", (json_int_t)plan->mtu_bytes,
 			 "segment_bytes", (json_int_t)plan->segment_bytes,
 			 "initial_window_segments", (json_int_t)plan->initial_window_segments,
 			 "tcp_mem_pages", (json_int_t)plan->tcp_mem_pages[0],
 			 (json_int_t)plan->tcp_mem_pages[1], (json_int_t)plan->tcp_mem_pages[2],
-			 "nodes", nodes, "site_links", site_links_to_json(plan), "paths");
+			 "nodes", nodes, "site_links", site_links_to_json(plan), "absences",
+			 absences_to_json(plan->scenario), "slowdowns",
+			 slowdowns_to_json(plan->scenario), "paths");
 }
 
 json_t *lh_plan_to_json(const struct lh_plan *plan)

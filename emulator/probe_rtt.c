@@ -25,6 +25,9 @@ enum {
 	/* of one node's echoes at once: where there are more, they would queue at its card */
 	GROUP_ECHOES = 64,
 	GROUP_GAP_NS = 2 * LH_NS_PER_MS,
+	/* all namespaces answer through one socket of the kernel, which holds 148 answers: with a
+	 * clock that readings hardly move, groups of all nodes would be at one instant */
+	NODE_GAP_NS = 5000,
 	RECEIVED_AT_ONCE = 64,
 	PATIENCE_NS = 2000000000, /* beyond the longest round trip */
 	ECHO_ID = 0x4c48,
@@ -224,11 +227,22 @@ static void receive_answers(struct rtt_probe *p, size_t from)
 	} while (got == RECEIVED_AT_ONCE);
 }
 
+/* The longest round trip that is waited for. */
+static int64_t longest_rtt_ns(const struct lh_plan *plan)
+{
+	int64_t longest = lh_plan_longest_rtt_ns(plan);
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		if (2 * plan->nodes[i].inner.delay_ns > longest)
+			longest = 2 * plan->nodes[i].inner.delay_ns;
+	return longest;
+}
+
 static int collect_answers(struct rtt_probe *p, struct lh_error *err)
 {
 	size_t n = p->plan->n_nodes;
 	lh_cleanup_free struct pollfd *fds = calloc(n, sizeof(*fds));
-	int64_t end_ns = lh_now_ns() + lh_plan_longest_rtt_ns(p->plan) + PATIENCE_NS;
+	int64_t end_ns = lh_now_ns() + longest_rtt_ns(p->plan) + PATIENCE_NS;
 
 	if (!fds)
 		return lh_fail(err, LH_ESYS, ENOMEM, "wait for echoes");
@@ -276,14 +290,18 @@ static int run_rounds(struct rtt_probe *p, struct lh_error *err)
 {
 	size_t n = p->plan->n_nodes;
 	int64_t begin_ns = lh_now_ns();
+	bool has_fine_clock = p->plan->n_ranks > n;
 	int64_t gap_ns = (int64_t)(n / GROUP_ECHOES) * GROUP_GAP_NS + ROUND_GAP_NS;
 	int r = 0;
 
 	for (uint32_t round = 0; round < p->n_rounds && r == 0; round++, begin_ns += gap_ns) {
 		for (size_t first = 1; first < n && r == 0; first += GROUP_ECHOES) {
 			lh_sleep_until(begin_ns + (int64_t)(first / GROUP_ECHOES) * GROUP_GAP_NS);
-			for (size_t i = 0; i < n && r == 0; i++)
+			for (size_t i = 0; i < n && r == 0; i++) {
+				if (has_fine_clock)
+					lh_sleep_until(lh_now_ns() + NODE_GAP_NS);
 				r = send_group(p, i, first, round, err);
+			}
 		}
 		if (r == 0)
 			r = send_inside(p, round, err);

@@ -120,7 +120,9 @@ static _Noreturn void be_first(const struct lh_net *net, const struct lh_program
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGTERM);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	program = fork();
+	/* what is shared until it becomes the program need not be copied: in the guest that takes
+	 * milliseconds */
+	program = vfork();
 	if (program == 0)
 		become_program(spec);
 	if (program < 0)

@@ -46,6 +46,10 @@ static const struct setting kernel_settings[] = {
 	{NULL, NULL},
 };
 
+/* Connections of a node are listed whenever it is taken away, and a list of the kernel's own length
+ * takes milliseconds to go through. Namespaces made from now on have one of their own. */
+static const struct setting churn_setting = {"net/ipv4/tcp_child_ehash_entries", "4096"};
+
 static int record(json_t *pinned, const char *section, const char *key, const char *value)
 {
 	json_t *map = json_object_get(pinned, section);
@@ -101,6 +105,8 @@ int lh_settings_kernel(const struct lh_plan *plan, bool own, json_t *pinned, str
 	snprintf(value, sizeof(value), "%lld %lld %lld", (long long)plan->tcp_mem_pages[0],
 		 (long long)plan->tcp_mem_pages[1], (long long)plan->tcp_mem_pages[2]);
 	r = write_all(pinned, "kernel", kernel_settings, err);
+	if (r == 0 && plan->scenario->n_absences)
+		r = write_setting(pinned, "kernel", churn_setting.key, churn_setting.value, err);
 	return r < 0 ? r : write_setting(pinned, "kernel", "net/ipv4/tcp_mem", value, err);
 }
 

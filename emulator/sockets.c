@@ -73,18 +73,14 @@ static int end_all(struct lh_nl *nl, const struct found *found, struct lh_error 
 	return r < 0 && err->sys == ENOENT ? 0 : r;
 }
 
-int lh_sockets_end(struct lh_error *err)
+int lh_sockets_end(struct lh_nl *nl, struct lh_error *err)
 {
 	struct found found = {.list = NULL};
-	struct lh_nl *nl = NULL;
-	int r = lh_nl_open_protocol(NETLINK_SOCK_DIAG, &nl, err);
+	int r = lh_nl_dump(nl, message(SOCK_DIAG_BY_FAMILY, NULL), "list sockets", note_socket,
+			   &found, err);
 
-	if (r == 0)
-		r = lh_nl_dump(nl, message(SOCK_DIAG_BY_FAMILY, NULL), "list sockets", note_socket,
-			       &found, err);
 	if (r == 0 && found.n)
 		r = end_all(nl, &found, err);
-	lh_nl_close(nl);
 	free(found.list);
 	return r;
 }

@@ -2,7 +2,6 @@
 /* One trainer for every rank, until all have ended. See engine_internal.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "core/cleanup.h"
@@ -155,34 +154,22 @@ static void note_ends(struct trainers *t)
 	t->first_failed = failed;
 }
 
-/* Says beside what a trainer's end that a node was taken away before. Owned by the caller. */
-static char *loss_before(const struct trainers *t)
-{
-	size_t node;
-	int64_t at_ns;
-
-	if (!lh_churn_last_preempted(t->e->churn, &node, &at_ns))
-		return strdup("");
-	return lh_strf(", after %s (rank %zu) was preempted at %.9g s",
-		       t->e->plan->nodes[node].name, t->e->plan->nodes[node].first_rank,
-		       (double)at_ns / 1e9);
-}
-
 static int fail_for_trainer(const struct trainers *t, struct lh_error *err)
 {
 	size_t rank = (size_t)t->first_failed;
 	const char *node = t->e->plan->ranks[rank].name;
 	int status = t->children[rank].status;
-	lh_cleanup_free char *loss = loss_before(t);
+	lh_cleanup_free char *loss = lh_churn_describe_last(t->e->churn);
+	const char *after = loss ? ", after " : "";
 
 	if (WIFSIGNALED(status))
 		return lh_fail(err, LH_ERUN, 0,
-			       "the trainer of %s (rank %zu) was killed by signal %d%s", node, rank,
-			       WTERMSIG(status), loss ? loss : "");
+			       "the trainer of %s (rank %zu) was killed by signal %d%s%s", node,
+			       rank, WTERMSIG(status), after, loss ? loss : "");
 	return lh_fail(err, LH_ERUN, 0,
-		       "the trainer of %s (rank %zu) ended with status %d%s; see "
+		       "the trainer of %s (rank %zu) ended with status %d%s%s; see "
 		       "events/rank-%zu.log",
-		       node, rank, WEXITSTATUS(status), loss ? loss : "", rank);
+		       node, rank, WEXITSTATUS(status), after, loss ? loss : "", rank);
 }
 
 /* Whether a trainer that is not there now is still to come and matters. */
@@ -265,7 +252,9 @@ static int run_trainers(struct trainers *t, struct lh_error *err)
 	int r;
 
 	e->begin_ns = lh_now_ns();
-	r = lh_engine_begin_timeline(e, err);
+	r = lh_engine_write_json(e, "trainer.json", lh_trainer_job(e->plan, e->begin_ns), err);
+	if (r == 0)
+		r = lh_engine_begin_timeline(e, err);
 	if (r == 0)
 		r = lh_engine_begin_churn(e, &churn_ops, t, err);
 	for (size_t i = 0; i < t->n && r == 0; i++)
@@ -296,8 +285,6 @@ int lh_run_trainers(struct lh_engine *e, struct lh_error *err)
 	if (!job || !events || !children || !ranks)
 		return lh_fail(err, LH_ESYS, ENOMEM, "start the trainers");
 	r = lh_dir_make(events, err);
-	if (r == 0)
-		r = lh_engine_write_json(e, "trainer.json", lh_trainer_job(e->plan), err);
 	if (r == 0)
 		r = run_trainers(&t, err);
 	if (r == 0)

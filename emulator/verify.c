@@ -292,6 +292,8 @@ int lh_verify_run(struct lh_net *net, const struct lh_plan *plan, size_t sample,
 	for (size_t i = 0; i < v.n_trains && r == 0; i++)
 		r = lh_verify_rate(&v, &v.trains[i], err);
 	if (r == 0)
+		r = lh_verify_inner(&v, err);
+	if (r == 0)
 		r = run_faults(&v, err);
 	/* overflowing queues on purpose: nothing is lost by accident after this */
 	for (size_t i = 0; i < v.n_trains && r == 0; i++)

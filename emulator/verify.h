@@ -31,12 +31,15 @@ enum lh_property {
 	LH_PROPERTY_UPLINK_QUEUE,  /* longest wait before it, ms */
 	LH_PROPERTY_DOWNLINK_RATE,
 	LH_PROPERTY_DOWNLINK_QUEUE,
-	LH_PROPERTY_FAULTS, /* packets lost that nothing explains */
+	LH_PROPERTY_INNER_RTT,	/* between the first two ranks of a node, ms */
+	LH_PROPERTY_INNER_RATE, /* of one stream between them, Mbit/s of payload */
+	LH_PROPERTY_FAULTS,	/* packets lost that nothing explains */
 	LH_N_PROPERTIES,
 };
 
-/* One row: both nodes are -1 where it is about the whole network; a site's link is named by one of
- * its nodes, as the sender (uplink) or receiver (downlink). */
+/* One row: both nodes are -1 where it is about the whole network, and the same where it is about
+ * the node's inner network; a site's link is named by one of its nodes, as the sender (uplink) or
+ * receiver (downlink). */
 struct lh_verify_row {
 	enum lh_property property;
 	long from_node;

@@ -79,6 +79,9 @@ int lh_verify_chances(struct lh_verify *v, const struct lh_train *t, struct lh_e
 int lh_verify_rate(struct lh_verify *v, const struct lh_train *idle, struct lh_error *err);
 int lh_verify_queue(struct lh_verify *v, const struct lh_train *idle, struct lh_error *err);
 
+/* Measures one inner network of each kind, and adds rows. */
+int lh_verify_inner(struct lh_verify *v, struct lh_error *err);
+
 /* Sends through every link that a site shares, and adds rows. */
 int lh_verify_site_links(struct lh_verify *v, struct lh_error *err);
 

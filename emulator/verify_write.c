@@ -31,6 +31,8 @@ static const struct {
 	[LH_PROPERTY_UPLINK_QUEUE] = {"uplink-queue", "ms"},
 	[LH_PROPERTY_DOWNLINK_RATE] = {"downlink-rate", "Mbit/s"},
 	[LH_PROPERTY_DOWNLINK_QUEUE] = {"downlink-queue", "ms"},
+	[LH_PROPERTY_INNER_RTT] = {"inner-rtt", "ms"},
+	[LH_PROPERTY_INNER_RATE] = {"inner-rate", "Mbit/s"},
 	[LH_PROPERTY_FAULTS] = {"unexplained-losses", "packets"},
 };
 
@@ -44,9 +46,26 @@ const char *lh_property_unit(enum lh_property property)
 	return properties[property].unit;
 }
 
+static const double LEAST_WITHOUT_EXPONENT = 1e-4; /* of %g */
+
 static const char *node_name(const struct lh_plan *plan, long node)
 {
 	return node < 0 ? "" : plan->nodes[node].name;
+}
+
+/* The ends of a row: of an inner network the first two ranks. */
+static const char *from_name(const struct lh_plan *plan, const struct lh_verify_row *row)
+{
+	return row->from_node >= 0 && row->from_node == row->to_node
+		       ? plan->ranks[plan->nodes[row->from_node].first_rank].name
+		       : node_name(plan, row->from_node);
+}
+
+static const char *to_name(const struct lh_plan *plan, const struct lh_verify_row *row)
+{
+	return row->from_node >= 0 && row->from_node == row->to_node
+		       ? plan->ranks[plan->nodes[row->from_node].first_rank + 1].name
+		       : node_name(plan, row->to_node);
 }
 
 static const char *site_name(const struct lh_plan *plan, long node)
@@ -54,14 +73,20 @@ static const char *site_name(const struct lh_plan *plan, long node)
 	return node < 0 ? "" : plan->scenario->network.sites[plan->nodes[node].site].name;
 }
 
+/* A number in decimals: those who read the file know no exponents. */
+static void print_number(FILE *f, double v)
+{
+	fprintf(f, v != 0 && fabs(v) < LEAST_WITHOUT_EXPONENT ? "%.12f" : "%.9g", v);
+}
+
 static void write_row(FILE *f, const struct lh_plan *plan, const struct lh_verify_row *row)
 {
 	fprintf(f, "%s,%s,%s,%s,%s,%s,%.9g,", lh_property_name(row->property),
 		site_name(plan, row->from_node), site_name(plan, row->to_node),
-		node_name(plan, row->from_node), node_name(plan, row->to_node),
-		lh_property_unit(row->property), row->target);
+		from_name(plan, row), to_name(plan, row), lh_property_unit(row->property),
+		row->target);
 	if (!isnan(row->achieved))
-		fprintf(f, "%.9g", row->achieved);
+		print_number(f, row->achieved);
 	fprintf(f, ",%.6g,%.6g,", row->tolerance, row->chance);
 	if (row->p >= 0)
 		fprintf(f, "%.4g", row->p);
@@ -112,11 +137,10 @@ static json_t *row_to_json(const struct lh_plan *plan, const struct lh_verify_ro
 {
 	json_t *doc =
 		json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:I, s:b}", "property",
-			  lh_property_name(row->property), "from_node",
-			  node_name(plan, row->from_node), "to_node", node_name(plan, row->to_node),
-			  "unit", lh_property_unit(row->property), "target", row->target,
-			  "tolerance", row->tolerance, "chance", row->chance, "packets",
-			  (json_int_t)row->n, "ok", row->ok);
+			  lh_property_name(row->property), "from_node", from_name(plan, row),
+			  "to_node", to_name(plan, row), "unit", lh_property_unit(row->property),
+			  "target", row->target, "tolerance", row->tolerance, "chance", row->chance,
+			  "packets", (json_int_t)row->n, "ok", row->ok);
 
 	json_object_set_new(doc, "achieved",
 			    isnan(row->achieved) ? json_null() : json_real(row->achieved));

@@ -18,8 +18,9 @@ struct subject {
 	const struct lh_section *compressors;
 	struct lh_strategy_spec *strategy;
 	const struct lh_compress_spec *compress;
-	unsigned kind;	     /* enum lh_strategy_kinds; 0: unknown, as the next */
-	unsigned compressor; /* enum lh_compressor_kinds */
+	unsigned kind;		  /* enum lh_strategy_kinds; 0: unknown, as the next */
+	unsigned compressor;	  /* enum lh_compressor_kinds */
+	struct lh_yaml *workload; /* as written, like the next two */
 	struct lh_yaml *written;
 	struct lh_yaml *compress_written;
 	int64_t n_ranks;
@@ -192,6 +193,62 @@ static void check_levels(const struct subject *s)
 			}
 }
 
+/* Ranks of the nodes of a spec, or of one of them. */
+static int64_t ranks_of_spec(const struct lh_scenario *sc, const struct lh_node_spec *spec,
+			     bool of_one)
+{
+	const struct lh_machine *m = spec->machine ? lh_machine_find(sc, spec->machine) : NULL;
+
+	return (of_one ? 1 : spec->count) * (m ? lh_ranks_of(sc, m) : 1);
+}
+
+/* Ranks of the group that a spec's first node is in: that node's, or its site's. */
+static int64_t ranks_of_group(const struct lh_scenario *sc, const struct lh_node_spec *of,
+			      bool is_by_site)
+{
+	int64_t n = 0;
+
+	if (!is_by_site)
+		return ranks_of_spec(sc, of, true);
+	for (size_t i = 0; i < sc->n_node_specs; i++)
+		if (is_word(sc->node_specs[i].site, of->site))
+			n += ranks_of_spec(sc, &sc->node_specs[i], false);
+	return n;
+}
+
+/* Groups of hierarchical top-k share their shares, so each must have as many ranks. */
+static void check_topk_groups(const struct subject *s, const struct lh_scenario *sc)
+{
+	const struct lh_node_spec *first = sc->node_specs;
+	bool is_by_site;
+	char what[TEXT_MAX_BYTES];
+
+	if (s->strategy->n_levels > 1)
+		say(s, "levels", "expected one of node and site");
+	if (s->compress->clip_norm > 0)
+		say_of_compress(s, "clip_norm",
+				"no rank's own gradient is sparsified; expected it absent");
+	if (s->strategy->n_levels != 1)
+		return;
+	is_by_site = is_word(s->strategy->levels[0], "site");
+	for (size_t i = 1; i < sc->n_node_specs; i++) {
+		const struct lh_node_spec *spec = &sc->node_specs[i];
+		int64_t n = spec->site && first->site ? ranks_of_group(sc, spec, is_by_site) : 0;
+
+		if (n && n != ranks_of_group(sc, first, is_by_site)) {
+			snprintf(what, sizeof(what),
+				 "%s%.60s has %lld ranks, %s%.60s %lld; expected as many in every "
+				 "%s",
+				 is_by_site ? "" : "a node of ", first->site,
+				 (long long)ranks_of_group(sc, first, is_by_site),
+				 is_by_site ? "" : "one of ", spec->site, (long long)n,
+				 is_by_site ? "site" : "node");
+			say(s, "levels", what);
+			return;
+		}
+	}
+}
+
 static void check_streaming(const struct subject *s)
 {
 	struct lh_strategy_spec *spec = s->strategy;
@@ -244,7 +301,6 @@ static void check_elastic(const struct subject *s)
 struct companions {
 	unsigned compressors;
 	unsigned strategies;
-	unsigned servers_of_gradients; /* LH_KIND_PARAMETER_SERVER where they go with those, too */
 	bool needs_fixed;
 };
 
@@ -252,10 +308,10 @@ static const struct companions companions[] = {
 	{LH_KINDS_CODECS,
 	 LH_KINDS_DENSE | LH_KINDS_LOCAL | LH_KINDS_GOSSIP | LH_KINDS_ELASTIC |
 		 LH_KIND_PARAMETER_SERVER,
-	 0, false},
-	{LH_KIND_ONEBIT, LH_KIND_BUTTERFLY, 0, false},
-	{LH_KINDS_SPARSIFIERS, LH_KINDS_SPARSE, LH_KIND_PARAMETER_SERVER, false},
-	{LH_KIND_POWERSGD, LH_KINDS_DENSE, 0, true},
+	 false},
+	{LH_KIND_ONEBIT, LH_KIND_BUTTERFLY, false},
+	{LH_KINDS_SPARSIFIERS, LH_KINDS_SPARSE, false},
+	{LH_KIND_POWERSGD, LH_KINDS_DENSE, true},
 };
 
 /* The compressors that go with the strategy, for a message. */
@@ -264,7 +320,7 @@ static void list_compressors(const struct subject *s, char *text, size_t n_text)
 	unsigned all = 0;
 
 	for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
-		if ((companions[i].strategies | companions[i].servers_of_gradients) & s->kind)
+		if (companions[i].strategies & s->kind)
 			all |= companions[i].compressors;
 	lh_kinds_format(s->compressors, all, text, n_text);
 }
@@ -272,26 +328,70 @@ static void list_compressors(const struct subject *s, char *text, size_t n_text)
 static void check_companions(const struct subject *s)
 {
 	const struct companions *c = companions;
-	bool sends_gradients = !is_word(s->strategy->exchange, "averaging");
 	char names[TEXT_MAX_BYTES], what[2 * TEXT_MAX_BYTES];
 
 	while (!(c->compressors & s->compressor))
 		c++;
-	if (!((c->strategies | c->servers_of_gradients) & s->kind)) {
+	if (!(c->strategies & s->kind)) {
 		list_compressors(s, names, sizeof(names));
 		snprintf(what, sizeof(what), "%s does not go with strategy %s%s%s",
 			 s->compress->kind, s->strategy->kind, *names ? "; expected one of " : "",
 			 names);
 		say_of_compress(s, "kind", what);
 	}
-	if ((c->servers_of_gradients & s->kind) && !sends_gradients)
-		say_of_compress(s, "kind",
-				"weights that are averaged are sent whole; expected such as fp16, "
-				"or exchange: asgd or asgd-ga");
 	if (c->needs_fixed && (s->kind & LH_KINDS_DENSE) && !is_word(s->strategy->balance, "fixed"))
 		say_of_compress(s, "kind",
 				"its factors are averaged by themselves, which needs balance: "
 				"fixed in the strategy");
+}
+
+/* Compressors with an averaging of their own. */
+static void check_own_averaging(const struct subject *s)
+{
+	if (s->strategy->bucket_bytes > 0)
+		say(s, "bucket",
+		    "onebit and powersgd average all gradients at once; expected it absent");
+	if (s->compressor == LH_KIND_ONEBIT && is_word(s->strategy->shards, "bandwidth"))
+		say(s, "shards", "onebit cuts equal shares; expected equal");
+}
+
+/* dgc remembers a momentum of its own, and masks it where it was sent. */
+static void check_dgc(const struct subject *s, const struct lh_workload *w)
+{
+	const struct lh_train_optimizer *o = &w->train.optimizer;
+	const struct lh_yaml *written = lh_yaml_get(lh_yaml_get(s->workload, "train"), "optimizer");
+	const struct lh_yaml *momentum = lh_yaml_get(written, "momentum");
+	const struct lh_yaml *kind = lh_yaml_get(written, "kind");
+	bool is_lars = is_word(o->kind, "lars");
+
+	if (!s->compress->feedback)
+		say_of_compress(s, "feedback",
+				"dgc is what it remembers; expected true, or kind: topk");
+	if (w->mode != LH_MODE_TRAIN || !o->kind)
+		return;
+	if (!is_word(o->kind, "sgd") && !is_lars)
+		lh_diag_add(s->diag, kind->pos, "workload.train.optimizer.kind",
+			    "%s has a momentum beside that of compress dgc; expected sgd, or lars "
+			    "with momentum: 0",
+			    o->kind);
+	else if (o->momentum > 0 || (is_lars && !momentum))
+		lh_diag_add(s->diag, momentum ? momentum->pos : written->pos,
+			    "workload.train.optimizer.momentum",
+			    "momentum is that of compress dgc; expected 0 here");
+}
+
+/* Sparse messages tell places in 31 bits. */
+static void check_places(const struct subject *s, const struct lh_scenario *sc)
+{
+	const struct lh_model *model = NULL;
+
+	for (size_t i = 0; i < sc->n_models; i++)
+		if (is_word(sc->workload.model, sc->models[i].name))
+			model = &sc->models[i];
+	if (model && model->parameters > INT32_MAX)
+		say_of_compress(s, "kind",
+				"sparse messages tell places below 2,147,483,647, and the model "
+				"has more parameters; expected such as fp16");
 }
 
 void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *strategies,
@@ -304,6 +404,7 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		.compress = &sc->workload.compress,
 		.kind = lh_section_kind_named(strategies, sc->workload.strategy.kind),
 		.compressor = lh_section_kind_named(compressors, sc->workload.compress.kind),
+		.workload = workload,
 		.written = lh_yaml_get(workload, "strategy"),
 		.compress_written = lh_yaml_get(workload, "compress"),
 		.diag = diag,
@@ -318,6 +419,8 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		check_rounds(&s);
 	if (s.kind & (LH_KIND_HIERARCHICAL | LH_KIND_HIERARCHICAL_TOPK))
 		check_levels(&s);
+	if (s.kind & LH_KIND_HIERARCHICAL_TOPK)
+		check_topk_groups(&s, sc);
 	if (s.kind & LH_KIND_DILOCO)
 		check_streaming(&s);
 	if (s.kind & LH_KIND_PARAMETER_SERVER)
@@ -326,6 +429,12 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		check_elastic(&s);
 	if (s.kind && s.compressor)
 		check_companions(&s);
+	if (s.compressor & (LH_KIND_ONEBIT | LH_KIND_POWERSGD))
+		check_own_averaging(&s);
+	if (s.compressor == LH_KIND_DGC)
+		check_dgc(&s, &sc->workload);
+	if (s.compressor & LH_KINDS_SPARSIFIERS)
+		check_places(&s, sc);
 }
 
 void lh_strategy_check(struct lh_scenario *sc, struct lh_diag *diag)

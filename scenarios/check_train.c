@@ -85,6 +85,21 @@ static void check_transport(const struct lh_workload *w, const struct lh_yaml *w
 			    "streams, bucket and order");
 }
 
+/* What only a model of the engine has. */
+static void check_shapes(const struct lh_workload *w, const struct lh_yaml *workload,
+			 struct lh_diag *diag)
+{
+	const struct lh_yaml *written = lh_yaml_get(workload, "compress");
+	const struct lh_yaml *kind = lh_yaml_get(written, "kind");
+
+	if (w->mode == LH_MODE_TRAIN || !w->compress.kind ||
+	    strcmp(w->compress.kind, "powersgd") != 0)
+		return;
+	lh_diag_add(diag, kind ? kind->pos : written->pos, "workload.compress.kind",
+		    "powersgd needs the shapes of the model's tensors, which replay does not have; "
+		    "expected mode: train");
+}
+
 void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_workload *w = &sc->workload;
@@ -104,6 +119,7 @@ void lh_train_check(const struct lh_scenario *sc, struct lh_diag *diag)
 			diag, train->pos, "workload.train",
 			"stands beside mode replay, which learns nothing; expected mode: train");
 	check_transport(w, workload, diag);
+	check_shapes(w, workload, diag);
 	if (train)
 		check_device(sc, train, diag);
 	if (train && w->train.data.kind)

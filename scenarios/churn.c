@@ -10,6 +10,15 @@
 #include "core/file.h"
 #include "scenarios/places.h"
 
+const char *lh_absence_cause_name(enum lh_absence_cause cause)
+{
+	static const char *const names[] = {[LH_AWAY_BY_TIMELINE] = "timeline",
+					    [LH_AWAY_BY_SPOT] = "spot",
+					    [LH_AWAY_BY_LATE_START] = "late-start"};
+
+	return names[cause];
+}
+
 void lh_absence_add(struct lh_absence_drafts *drafts, const struct lh_absence_draft *draft)
 {
 	if (drafts->n == drafts->room && drafts->n < LH_ABSENCES_MAX) {

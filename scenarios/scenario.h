@@ -543,9 +543,8 @@ struct lh_data_spec {
 
 /* One node as resolved: names and indices of what it is made of. */
 struct lh_node {
-	char *name;			 /* "gc-us/0" */
-	size_t site;			 /* index into network.sites */
-	const struct lh_node_spec *spec; /* that asks for it */
+	char *name;  /* "gc-us/0" */
+	size_t site; /* index into network.sites */
 	const struct lh_machine *machine;
 	const struct lh_profile_entry *profile; /* NULL, as the next, with a command */
 	const struct lh_host_cost *host;
@@ -556,6 +555,7 @@ struct lh_node {
 	double target_ratio;   /* of all its ranks: share of the target batch, by where the data lie; 0: not given */
 	size_t first_rank;
 	size_t n_ranks; /* that run in it: more than 1 only with an inner network */
+	const struct lh_node_spec *spec; /* that asks for it */
 };
 
 /* A trainer or program: of a whole node, or of one GPU of a node with an inner network. */
@@ -604,12 +604,25 @@ struct lh_scenario {
 
 /* Payload that all ranks of trainers send in an epoch by the strategy's formula; -1: there is none.
  */
-int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario);
+int64_t lh_scenario_payload_bytes(const struct lh_scenario *scenario, int64_t epoch);
+
+/* Whose samples stand behind an averaging. */
+enum lh_averaged_samples {
+	LH_AVERAGED_EPOCH,  /* the epoch's */
+	LH_AVERAGED_PERIOD, /* those of all epochs since the last one */
+	LH_AVERAGED_SPAN,   /* of some span, alike at all ranks */
+	LH_AVERAGED_OWN,    /* of the rank and its neighbours */
+};
+
+enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *scenario);
+
 /* The node of a rank. */
 static inline const struct lh_node *lh_node_of(const struct lh_scenario *scenario, size_t rank)
 {
 	return &scenario->nodes[scenario->ranks[rank].node];
 }
+/* "timeline", "spot" or "late-start". */
+const char *lh_absence_cause_name(enum lh_absence_cause cause);
 
 /* Whether a path holds from one site to another. */
 bool lh_path_spec_matches(const struct lh_path_spec *path, const char *from, const char *to);

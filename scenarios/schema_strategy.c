@@ -11,11 +11,21 @@
 /* Those that a collective of another strategy may be, too. */
 #define DENSE_KINDS \
 	{"butterfly", LH_KIND_BUTTERFLY}, \
-	{"ring", LH_KIND_RING}
+	{"ring", LH_KIND_RING}, \
+	{"halving-doubling", LH_KIND_HALVING_DOUBLING}, \
+	{"tree", LH_KIND_TREE}, \
+	{"torus", LH_KIND_TORUS}, \
+	{"hierarchical", LH_KIND_HIERARCHICAL}
 
 /* A test holds this list and the trainer's table of strategies together. */
 static const struct lh_choice strategies[] = {
 	DENSE_KINDS,
+	{"sparse-allgather", LH_KIND_SPARSE_ALLGATHER},
+	{"hierarchical-topk", LH_KIND_HIERARCHICAL_TOPK},
+	{"local-sgd", LH_KIND_LOCAL_SGD},
+	{"diloco", LH_KIND_DILOCO},
+	{"d-psgd", LH_KIND_D_PSGD},
+	{"ad-psgd", LH_KIND_AD_PSGD},
 	{"parameter-server", LH_KIND_PARAMETER_SERVER},
 	{NULL, 0},
 };
@@ -27,6 +37,12 @@ static const struct lh_choice compressors[] = {
 	{"fp16", LH_KIND_FP16},
 	{"none", LH_KIND_NONE},
 	{"bf16", LH_KIND_BF16},
+	{"onebit", LH_KIND_ONEBIT},
+	{"topk", LH_KIND_TOPK},
+	{"mstopk", LH_KIND_MSTOPK},
+	{"dgc", LH_KIND_DGC},
+	{"random-k", LH_KIND_RANDOM_K},
+	{"powersgd", LH_KIND_POWERSGD},
 	{NULL, 0},
 };
 
@@ -54,9 +70,18 @@ static const struct lh_fallback delayed_update_fallbacks[] = {
 	{LH_KIND_BUTTERFLY | LH_KINDS_ELASTIC, NULL, NULL, "true"},
 	{0, NULL, NULL, NULL},
 };
+static const struct lh_fallback levels_fallbacks[] = {
+	{LH_KIND_HIERARCHICAL_TOPK, NULL, NULL, "[node]"},
+	{0, NULL, NULL, NULL},
+};
 static const struct lh_fallback period_fallbacks[] = {
 	{LH_KIND_PARAMETER_SERVER, "exchange", "asgd", "1"},
 	{LH_KIND_DILOCO, NULL, NULL, "50"},
+	{0, NULL, NULL, NULL},
+};
+/* Of groups that nobody can take a rank's place in; a long transfer is no failure. */
+static const struct lh_fallback timeout_fallbacks[] = {
+	{LH_KINDS_LOCAL | LH_KINDS_GOSSIP, NULL, NULL, "30 min"},
 	{0, NULL, NULL, NULL},
 };
 static const struct lh_fallback asynchronous_fallbacks[] = {
@@ -89,10 +114,10 @@ static const struct lh_field strategy_fields[] = {
 		"late"},
 	{.key = "streams", .type = LH_FIELD_INTEGER, AT(struct lh_strategy_spec, streams),
 	 .min = 1, .max = 64, .fallback = "1", .doc = "TCP connections to each peer"},
-	{.key = "bucket", .type = LH_FIELD_SIZE, OF(LH_KINDS_AVERAGING),
+	{.key = "bucket", .type = LH_FIELD_SIZE, OF(LH_KINDS_DENSE),
 	 AT(struct lh_strategy_spec, bucket_bytes), .min = 4, .max = SIZE_MAX_BYTES,
 	 .doc = "fp32 gradients that are averaged together; all at once where absent"},
-	{.key = "overlap", .type = LH_FIELD_BOOLEAN, OF(LH_KINDS_AVERAGING),
+	{.key = "overlap", .type = LH_FIELD_BOOLEAN, OF(LH_KINDS_DENSE),
 	 AT(struct lh_strategy_spec, overlap), .fallback = "false",
 	 .doc = "buckets travel beside the backward pass; needs bucket and balance fixed"},
 	{.key = "order", .type = LH_FIELD_WORD, OF(LH_KIND_RING),
@@ -115,8 +140,9 @@ static const struct lh_field strategy_fields[] = {
 	{.key = "levels", .type = LH_FIELD_STRINGS,
 	 OF(LH_KIND_HIERARCHICAL | LH_KIND_HIERARCHICAL_TOPK),
 	 AT(struct lh_strategy_spec, levels), COUNT(struct lh_strategy_spec, n_levels),
-	 .choices = levels, .fallback = "[node, site]",
-	 .doc = "within what ranks are averaged before the whole: node, site"},
+	 .choices = levels, .fallback = "[node, site]", .fallbacks = levels_fallbacks,
+	 .doc = "within what ranks are averaged before the whole: node, site; one of them for "
+		"hierarchical-topk"},
 	{.key = "collective", .type = LH_FIELD_WORD, OF(LH_KINDS_LOCAL),
 	 AT(struct lh_strategy_spec, collective), .choices = collectives, .fallback = "ring",
 	 .doc = "how weights are averaged: as the dense strategy of that name averages gradients"},
@@ -153,13 +179,17 @@ static const struct lh_field strategy_fields[] = {
 		"fragment_delay); 0.5 there where absent"},
 	{.key = "graph", .type = LH_FIELD_WORD, OF(LH_KINDS_GOSSIP),
 	 AT(struct lh_strategy_spec, graph), .choices = graphs, .fallback = "ring",
-	 .doc = "who may average with whom: neighbours, those 1, 2, 4 ... ranks away, all"},
+	 .doc = "who may average with whom: neighbours, those 1, 2, 4 ... ranks away, all; in pairs "
+		"(ad-psgd) even ranks with odd ones alone, 1, 3, 5, 9 ... away"},
 	{.key = "min_group", .type = LH_FIELD_INTEGER, OF(LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, min_group), .min = 2, .max = 1000000, .fallback = "2",
 	 .doc = "fewest ranks that average"},
-	{.key = "timeout", .type = LH_FIELD_DURATION, OF(LH_KINDS_ELASTIC),
+	{.key = "timeout", .type = LH_FIELD_DURATION,
+	 OF(LH_KINDS_LOCAL | LH_KINDS_GOSSIP | LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, timeout_ns), .min = 1000000, .max = DELAY_MAX,
-	 .fallback = "60 s", .doc = "of one averaging, after which its group is formed anew"},
+	 .fallback = "60 s", .fallbacks = timeout_fallbacks,
+	 .doc = "of one averaging, after which its group is formed anew; where groups are fixed, the run "
+		"fails"},
 	{.key = "heartbeat", .type = LH_FIELD_DURATION, OF(LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, heartbeat_ns), .min = 1000000, .max = DELAY_MAX,
 	 .fallback = "1 s", .doc = "between two signs of life; less than timeout"},

@@ -17,6 +17,7 @@
 #include "core/cleanup.h"
 #include "core/file.h"
 #include "trainer/clock.h"
+#include "trainer/strategy/compressing.h"
 #include "trainer/strategy/strategy.h"
 
 #define JOB_FORMAT "longhaul-trainer-job/1"
@@ -171,6 +172,48 @@ static int parse_place(struct section *s, struct lh_job_rank *rank)
 	return 0;
 }
 
+static int parse_slow(struct section *s, int64_t after_ns, struct lh_job_slow *ret)
+{
+	static const char *const known[] = {"from_ns", "to_ns", "factor", NULL};
+	int rc;
+
+	if ((rc = get_integer(s, "from_ns", after_ns, INT64_MAX, &ret->from_ns)) ||
+	    (rc = get_integer(s, "to_ns", ret->from_ns, INT64_MAX, &ret->to_ns)) ||
+	    (rc = get_number(s, "factor", 1, 1000, &ret->factor)))
+		return rc;
+	return check_all_read(s, known);
+}
+
+/* The spans in which a rank is slow; most have none, and then no key. */
+static int parse_slows(struct section *s, struct lh_job_rank *rank)
+{
+	const json_t *array = json_object_get(s->object, "slow");
+	size_t n = json_array_size(array);
+	int64_t after_ns = 0;
+	int rc = 0;
+
+	if (!array)
+		return 0;
+	s->n_read++;
+	if (!json_is_array(array) || n > LH_JOB_SLOW_MAX)
+		return bad(s, "slow", "expected an array of at most 1000 spans");
+	rank->slow = calloc(n + 1, sizeof(*rank->slow));
+	if (!rank->slow)
+		return lh_fail(s->err, LH_ESYS, 0, "%s: out of memory", s->file);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct section span = {
+			.object = json_array_get(array, i), .file = s->file, .err = s->err};
+
+		snprintf(span.path, sizeof(span.path), "%.40sslow[%zu].", s->path, i);
+		if (!json_is_object(span.object))
+			return bad(&span, "", "expected a mapping");
+		rc = parse_slow(&span, after_ns, &rank->slow[i]);
+		after_ns = rank->slow[i].to_ns;
+		rank->n_slow++;
+	}
+	return rc;
+}
+
 static int parse_rank(struct section *s, struct lh_job_rank *rank)
 {
 	static const char *const known[] = {"node",
@@ -185,9 +228,11 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 					    "accumulate_ns",
 					    "averaging_bps",
 					    "apply_ns",
+					    "slow",
 					    "target_ratio",
+					    "bandwidth_bps",
 					    NULL};
-	int64_t micro_batch, averaging_bps;
+	int64_t micro_batch, averaging_bps, bandwidth_bps = 0;
 	int rc;
 
 	/* Three sigma below the mean a micro-batch must still take some time. */
@@ -199,9 +244,14 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 	    (rc = get_integer(s, "accumulate_ns", 0, HOUR_NS, &rank->accumulate_ns)) ||
 	    (rc = get_integer(s, "averaging_bps", 0, INT64_C(100000000000000), &averaging_bps)) ||
 	    (rc = get_integer(s, "apply_ns", 0, HOUR_NS, &rank->apply_ns)) ||
+	    (rc = parse_slows(s, rank)) ||
 	    (json_object_get(s->object, "target_ratio") &&
 	     (rc = get_number(s, "target_ratio", 0, 1, &rank->target_ratio))))
 		return rc;
+	if (json_object_get(s->object, "bandwidth_bps") &&
+	    (rc = get_integer(s, "bandwidth_bps", 1, INT64_C(100000000000000), &bandwidth_bps)))
+		return rc;
+	rank->bandwidth_bps = (uint64_t)bandwidth_bps;
 	rank->micro_batch = (uint32_t)micro_batch;
 	rank->averaging_bps = (uint64_t)averaging_bps;
 	return check_all_read(s, known);
@@ -298,11 +348,11 @@ static int parse_compress(struct section *s, struct lh_job *job)
 		return LH_EINPUT;
 	if (lh_compress_settings_read(object, "compress", &job->compressing, s->err))
 		return lh_error_prefix(s->err, "%s", s->file);
-	job->compress = lh_codec_find(job->compressing.kind);
+	job->compress = lh_compressing_codec(job->compressing.kind);
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress.kind: no compressor \"%s\"",
 			       s->file, job->compressing.kind);
-	if (!job->compress->bytes_per_element)
+	if (!job->compress->bytes_per_element && !job->compress->needs_feedback)
 		return lh_fail(s->err, LH_EINPUT, 0,
 			       "%s: compress.kind: %s has no fixed size per element, which all "
 			       "strategies need",
@@ -349,22 +399,42 @@ static int parse_train(struct section *s, struct lh_job *job)
 	return 0;
 }
 
+/* Every rank once, where the key is there. */
+static int parse_ring_order(struct section *s, struct lh_job *job)
+{
+	lh_cleanup_free bool *is_there = calloc(job->n_ranks, sizeof(*is_there));
+	const json_t *array;
+
+	if (!json_object_get(s->object, "ring_order"))
+		return 0;
+	array = get(s, "ring_order");
+	job->ring_order = calloc(job->n_ranks, sizeof(*job->ring_order));
+	if (!is_there || !job->ring_order)
+		return lh_fail(s->err, LH_ESYS, ENOMEM, "read a job");
+	if (json_array_size(array) != job->n_ranks)
+		return bad(s, "ring_order", "expected an array of all ranks");
+	for (uint32_t i = 0; i < job->n_ranks; i++) {
+		const json_t *item = json_array_get(array, i);
+		json_int_t rank = json_integer_value(item);
+
+		if (!json_is_integer(item) || rank < 0 || rank >= job->n_ranks || is_there[rank])
+			return bad(s, "ring_order", "expected every rank once");
+		is_there[rank] = true;
+		job->ring_order[i] = (uint32_t)rank;
+	}
+	return 0;
+}
+
 static int parse_document(struct section *s, struct lh_job *job)
 {
 	bool is_training = strcmp(job->mode, "train") == 0;
-	const char *const known[] = {"format",
-				     "seed",
-				     "mode",
-				     "model",
-				     "parameters",
-				     "target_batch",
-				     "epochs",
-				     "compress",
-				     "strategy",
-				     "start_timeout_ns",
-				     "ranks",
-				     "transport",
-				     is_training ? "train" : NULL,
+	const char *const known[] = {"format",	   "seed",
+				     "mode",	   "model",
+				     "parameters", "target_batch",
+				     "epochs",	   "compress",
+				     "strategy",   "start_timeout_ns",
+				     "ranks",	   "transport",
+				     "ring_order", is_training ? "train" : NULL,
 				     NULL};
 	int64_t seed, parameters, target_batch, epochs;
 	int rc;
@@ -377,7 +447,9 @@ static int parse_document(struct section *s, struct lh_job *job)
 	    (rc = parse_strategy(s, job)) ||
 	    (rc = get_integer(s, "start_timeout_ns", LH_NS_PER_MS, HOUR_NS,
 			      &job->start_timeout_ns)) ||
-	    (rc = parse_ranks(s, job)) || (rc = parse_train(s, job)))
+	    (rc = parse_ranks(s, job)) || (rc = parse_ring_order(s, job)) ||
+	    (rc = parse_train(s, job)) ||
+	    (job->strategy->check && (rc = job->strategy->check(job, s->err))))
 		return rc;
 	job->seed = (uint64_t)seed;
 	job->parameters = (uint64_t)parameters;
@@ -417,6 +489,8 @@ int lh_job_parse(const char *text, size_t size, const char *name, struct lh_job 
 	rc = parse_words(&top, &job);
 	if (rc == 0)
 		rc = parse_document(&top, &job);
+	if (rc == 0 && (rc = lh_compressing_check(&job, err)))
+		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && job.strategy->check && (rc = job.strategy->check(&job, err)))
 		lh_error_prefix(err, "%s", name);
 	if (rc == 0 && hash_document(document, &job.hash))
@@ -440,7 +514,10 @@ int lh_job_read(const char *path, struct lh_job *ret_job, struct lh_error *err)
 
 void lh_job_done(struct lh_job *job)
 {
+	for (uint32_t i = 0; job->ranks && i < job->n_ranks; i++)
+		free(job->ranks[i].slow);
 	free(job->ranks);
+	free(job->ring_order);
 	json_decref(job->train);
 	memset(job, 0, sizeof(*job));
 }

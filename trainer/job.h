@@ -20,7 +20,15 @@ struct lh_strategy_ops;
 
 enum {
 	LH_JOB_RANKS_MAX = 512,
+	LH_JOB_SLOW_MAX = 1000,
 	LH_JOB_NAME_MAX = 128, /* bytes of a node, site, model or address, with the NUL */
+};
+
+/* Computing takes factor times as long, from from_ns until before to_ns of CLOCK_MONOTONIC. */
+struct lh_job_slow {
+	int64_t from_ns;
+	int64_t to_ns;
+	double factor;
 };
 
 struct lh_job_rank {
@@ -35,12 +43,15 @@ struct lh_job_rank {
 	socklen_t socket_address_size;
 	uint32_t micro_batch; /* samples */
 	double samples_per_s;
-	double variation_ratio; /* relative standard deviation of a micro-batch's time */
-	int64_t accumulate_ns;	/* per micro-batch, beside the profile's time */
-	uint64_t averaging_bps; /* the host's rate of serialising and reducing; 0: not charged */
-	int64_t apply_ns;	/* the optimizer's step */
+	double variation_ratio;	  /* relative standard deviation of a micro-batch's time */
+	int64_t accumulate_ns;	  /* per micro-batch, beside the profile's time */
+	uint64_t averaging_bps;	  /* the host's rate of serialising and reducing; 0: not charged */
+	int64_t apply_ns;	  /* the optimizer's step */
+	struct lh_job_slow *slow; /* in order of time, apart; owned */
+	size_t n_slow;
 	/* Share of the target batch, where strategies give each rank one; all 0: by speed. */
 	double target_ratio;
+	uint64_t bandwidth_bps; /* to all others together; 0: not known */
 };
 
 struct lh_job {
@@ -59,6 +70,7 @@ struct lh_job {
 	int64_t start_timeout_ns;
 	uint32_t n_ranks;
 	struct lh_job_rank *ranks; /* owned */
+	uint32_t *ring_order;	   /* n_ranks; owned; NULL: none is known */
 	json_t *train; /* what and how to learn, for trainer/compute/train.h; owned; NULL in mode
 			  replay */
 };

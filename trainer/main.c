@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 #include "trainer/compress/compress.h"
+#include "trainer/compress/sparse.h"
 #include "trainer/compute/compute.h"
 #include "trainer/job.h"
 #include "trainer/program.h"
@@ -23,6 +24,7 @@ struct options {
 	const char *job_path;
 	const char *events_path;
 	const char *rank;
+	const char *incarnation;
 	const struct lh_program_task *task; /* NULL: a rank */
 };
 
@@ -30,11 +32,13 @@ enum {
 	OPTION_JOB = 1,
 	OPTION_RANK,
 	OPTION_EVENTS,
+	OPTION_INCARNATION,
 	OPTION_HELP,
 	OPTION_VERSION,
 	OPTION_TASK, /* and up */
 	TASKS_MAX = 8,
-	N_OPTIONS = 5,
+	N_OPTIONS = 6,
+	INCARNATIONS_MAX = 1000000,
 };
 
 static void print_help(void)
@@ -44,6 +48,7 @@ static void print_help(void)
 	       "  --job FILE      what all ranks do together, JSON\n"
 	       "  --rank R        which of its ranks this is, from 0\n"
 	       "  --events FILE   where to write, anew\n"
+	       "  --incarnation K how often this rank has been started before, and lost\n"
 	       "  --help, --version\n",
 	       lh_program_name);
 	for (const struct lh_program_task *task = lh_program_tasks; task->name; task++)
@@ -54,11 +59,14 @@ static void print_help(void)
 		printf("  %-14s  %s\n", lh_program_modes[i]->name, lh_program_modes[i]->doc);
 	printf("\nstrategies:\n");
 	for (size_t i = 0; lh_strategies[i]; i++)
-		printf("  %-14s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
+		printf("  %-17s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
 	printf("\ncompressors:\n");
 	for (size_t i = 0; lh_codecs[i]; i++)
-		if (lh_codecs[i]->bytes_per_element)
+		if (lh_codecs[i]->bytes_per_element || lh_codecs[i]->needs_feedback)
 			printf("  %-14s  %s\n", lh_codecs[i]->name, lh_codecs[i]->doc);
+	for (size_t i = 0; lh_sparse_choices[i]; i++)
+		printf("  %-14s  %s\n", lh_sparse_choices[i]->name, lh_sparse_choices[i]->doc);
+	printf("  %-14s  products of two thin matrices (mode train)\n", "powersgd");
 	printf("\nExit status: 0 done, 1 failed, 2 wrong usage, 3 wrong job.\n");
 }
 
@@ -69,6 +77,7 @@ static void list_options(struct option ret_options[static N_OPTIONS + TASKS_MAX 
 		{"job", required_argument, NULL, OPTION_JOB},
 		{"rank", required_argument, NULL, OPTION_RANK},
 		{"events", required_argument, NULL, OPTION_EVENTS},
+		{"incarnation", required_argument, NULL, OPTION_INCARNATION},
 		{"help", no_argument, NULL, OPTION_HELP},
 		{"version", no_argument, NULL, OPTION_VERSION},
 	};
@@ -81,7 +90,8 @@ static void list_options(struct option ret_options[static N_OPTIONS + TASKS_MAX 
 
 static int check_options(const struct options *options, struct lh_error *err)
 {
-	bool is_rank = options->job_path || options->rank || options->events_path;
+	bool is_rank =
+		options->job_path || options->rank || options->events_path || options->incarnation;
 
 	if (options->task && is_rank)
 		return lh_fail(err, LH_EUSAGE, 0, "--%s stands alone", options->task->name);
@@ -109,6 +119,9 @@ static int read_options(int argc, char **argv, struct options *ret_options, stru
 		case OPTION_EVENTS:
 			ret_options->events_path = optarg;
 			break;
+		case OPTION_INCARNATION:
+			ret_options->incarnation = optarg;
+			break;
 		case OPTION_HELP:
 			print_help();
 			return 1;
@@ -127,17 +140,18 @@ static int read_options(int argc, char **argv, struct options *ret_options, stru
 	return check_options(ret_options, err);
 }
 
-static int parse_rank(const char *text, uint32_t n_ranks, uint32_t *ret_rank, struct lh_error *err)
+static int parse_number(const char *option, const char *text, uint32_t max, uint32_t *ret,
+			struct lh_error *err)
 {
 	char *end;
-	unsigned long rank;
+	unsigned long number;
 
 	errno = 0;
-	rank = strtoul(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || rank >= n_ranks)
-		return lh_fail(err, LH_EUSAGE, 0, "--rank %s: expected 0 to %" PRIu32, text,
-			       n_ranks - 1);
-	*ret_rank = (uint32_t)rank;
+	number = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || number > max)
+		return lh_fail(err, LH_EUSAGE, 0, "--%s %s: expected 0 to %" PRIu32, option, text,
+			       max);
+	*ret = (uint32_t)number;
 	return 0;
 }
 
@@ -156,18 +170,21 @@ static int find_mode(const struct lh_job *job, const char *path,
 
 static int run(const struct options *options, struct lh_error *err)
 {
+	struct lh_rank_options own = {.events_path = options->events_path};
 	const struct lh_compute_ops *compute = NULL;
 	struct lh_job job;
-	uint32_t rank = 0;
 	int rc = lh_job_read(options->job_path, &job, err);
 
 	if (rc)
 		return rc;
-	rc = parse_rank(options->rank, job.n_ranks, &rank, err);
+	rc = parse_number("rank", options->rank, job.n_ranks - 1, &own.rank, err);
+	if (rc == 0 && options->incarnation)
+		rc = parse_number("incarnation", options->incarnation, INCARNATIONS_MAX,
+				  &own.incarnation, err);
 	if (rc == 0)
 		rc = find_mode(&job, options->job_path, &compute, err);
 	if (rc == 0)
-		rc = lh_rank_run(&job, compute, rank, options->events_path, err);
+		rc = lh_rank_run(&job, compute, &own, err);
 	lh_job_done(&job);
 	return rc;
 }

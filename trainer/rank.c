@@ -34,21 +34,35 @@ int lh_rank_write_compute(struct lh_rank *rank, uint32_t epoch, int64_t end_ns, 
 			     err);
 }
 
-int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
-			  const struct lh_average *average, struct lh_error *err)
+/* is_beside is told only where it is true. */
+static int write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,
+			 const struct lh_average *average, bool is_beside, struct lh_error *err)
 {
-	int64_t end_ns = lh_clock_now_ns();
-
-	return lh_events_add(
-		rank->events, "average", end_ns,
+	json_t *fields =
 		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "epoch", (json_int_t)epoch,
 			  "begin_ns", (json_int_t)begin_ns, "end_ns", (json_int_t)end_ns, "host_ns",
 			  (json_int_t)average->host_ns, "payload_sent_bytes",
 			  (json_int_t)average->payload_sent_bytes, "payload_received_bytes",
 			  (json_int_t)average->payload_received_bytes, "group_samples",
 			  (json_int_t)average->group_samples, "checked_elements",
-			  (json_int_t)average->checked_elements),
-		err);
+			  (json_int_t)average->checked_elements);
+
+	if (fields && is_beside)
+		json_object_set_new(fields, "beside", json_true());
+	return lh_events_add(rank->events, "average", lh_clock_now_ns(), fields, err);
+}
+
+int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+			  const struct lh_average *average, struct lh_error *err)
+{
+	return write_average(rank, epoch, begin_ns, lh_clock_now_ns(), average, false, err);
+}
+
+int lh_rank_write_average_beside(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				 int64_t end_ns, const struct lh_average *average,
+				 struct lh_error *err)
+{
+	return write_average(rank, epoch, begin_ns, end_ns, average, true, err);
 }
 
 int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,
@@ -207,22 +221,33 @@ static void write_failure(struct lh_rank *rank, const struct lh_error *why)
 	lh_events_flush(rank->events, NULL);
 }
 
-int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute, uint32_t rank,
-		const char *events_path, struct lh_error *err)
+/* A group of fixed members has averaged without the rank, or waits for what only it had. */
+static int refuse_to_rejoin(const struct lh_rank *rank, struct lh_error *err)
+{
+	return lh_fail(err, LH_EINPUT, 0,
+		       "strategy %s takes no rank back that was lost: rank %" PRIu32
+		       " was started %" PRIu32 " times before",
+		       rank->job->strategy->name, rank->self, rank->incarnation);
+}
+
+int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute,
+		const struct lh_rank_options *options, struct lh_error *err)
 {
 	struct lh_rank r = {.job = job,
 			    .compute = compute,
-			    .self = rank,
+			    .self = options->rank,
 			    .n = job->n_ranks,
-			    .me = &job->ranks[rank]};
+			    .incarnation = options->incarnation,
+			    .me = &job->ranks[options->rank]};
 	struct lh_error why = {0};
 	int rc;
 
 	/* sendfile has no flag against it. */
 	signal(SIGPIPE, SIG_IGN);
-	if ((rc = lh_events_open(events_path, rank, &r.events, err)))
+	if ((rc = lh_events_open(options->events_path, options->rank, &r.events, err)))
 		return rc;
-	rc = run(&r, &why);
+	rc = r.incarnation && !job->strategy->is_elastic ? refuse_to_rejoin(&r, &why)
+							 : run(&r, &why);
 	lh_comm_close(r.comm);
 	compute->close(r.computing);
 	if (rc)

@@ -22,6 +22,7 @@ struct lh_rank {
 	const struct lh_job_rank *me;
 	uint32_t self;
 	uint32_t n; /* ranks */
+	uint32_t incarnation;
 	struct lh_events *events;
 	struct lh_mesh mesh; /* after lh_rank_connect, as the next two */
 	struct lh_traffic *traffic;
@@ -33,13 +34,20 @@ struct lh_rank {
 	int64_t epoch_begin_ns;
 };
 
+/* Which of the job's ranks this is, and what else is its own. */
+struct lh_rank_options {
+	uint32_t rank;
+	uint32_t incarnation; /* how often the rank has been started before, and lost */
+	const char *events_path;
+};
+
 /*
- * Runs rank of the job to its end by its strategy, computing by compute, and writes its events to
- * events_path; returns when all is done or failed. A failure is also the file's last event. Ignores
- * SIGPIPE from then on. LH_ESYS, LH_ERUN.
+ * Runs a rank of the job to its end by its strategy, computing by compute, and writes its events;
+ * returns when all is done or failed. A failure is also the file's last event. Ignores SIGPIPE from
+ * then on. LH_EINPUT where the strategy takes no rank back that was lost; LH_ESYS, LH_ERUN.
  */
-int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute, uint32_t rank,
-		const char *events_path, struct lh_error *err);
+int lh_rank_run(const struct lh_job *job, const struct lh_compute_ops *compute,
+		const struct lh_rank_options *options, struct lh_error *err);
 
 /* Opens connections as wanted (lh_mesh_open) with the job's streams, and the count of traffic; the
  * first epoch begins then. Errors as lh_mesh_open. */
@@ -72,6 +80,11 @@ struct lh_average {
 /* Writes `average`, from begin_ns to now. */
 int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
 			  const struct lh_average *average, struct lh_error *err);
+
+/* The same of one that ran beside computing, until end_ns. */
+int lh_rank_write_average_beside(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				 int64_t end_ns, const struct lh_average *average,
+				 struct lh_error *err);
 
 /* Writes `apply`: the optimizer's step, at t_ns; is_blocking: nothing was computed beside it. */
 int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,

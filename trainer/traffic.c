@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct row {
 };
 
 struct lh_traffic {
+	pthread_mutex_t mutex; /* of all below but begin_ns */
 	uint32_t n_peers;
 	int64_t begin_ns;
 	uint64_t first_second; /* the first not yet written */
@@ -37,6 +39,7 @@ int lh_traffic_new(uint32_t n_peers, int64_t begin_ns, struct lh_traffic **ret_t
 		free(traffic);
 		return lh_fail(err, LH_ESYS, ENOMEM, "count traffic");
 	}
+	pthread_mutex_init(&traffic->mutex, NULL);
 	traffic->n_peers = n_peers;
 	traffic->begin_ns = begin_ns;
 	*ret_traffic = traffic;
@@ -68,10 +71,10 @@ static void row_add(struct row *row, uint64_t index, uint64_t bytes)
 	row->bytes[index] += bytes;
 }
 
-void lh_traffic_add(struct lh_traffic *traffic, uint32_t peer, enum lh_traffic_kind kind,
-		    int64_t begin_ns, int64_t end_ns, uint64_t bytes)
+/* With the mutex held. */
+static void add(struct lh_traffic *traffic, struct row *row, int64_t begin_ns, int64_t end_ns,
+		uint64_t bytes)
 {
-	struct row *row = row_of(traffic, peer, kind);
 	int64_t origin_ns = traffic->begin_ns + (int64_t)traffic->first_second * LH_NS_PER_S;
 	uint64_t from = begin_ns > origin_ns ? (uint64_t)(begin_ns - origin_ns) : 0;
 	uint64_t to = end_ns > origin_ns ? (uint64_t)(end_ns - origin_ns) : 0;
@@ -88,32 +91,50 @@ void lh_traffic_add(struct lh_traffic *traffic, uint32_t peer, enum lh_traffic_k
 	}
 }
 
-/* Arrays by peer of the second at index; *ret_has_any tells whether any is above 0. */
+void lh_traffic_add(struct lh_traffic *traffic, uint32_t peer, enum lh_traffic_kind kind,
+		    int64_t begin_ns, int64_t end_ns, uint64_t bytes)
+{
+	pthread_mutex_lock(&traffic->mutex);
+	add(traffic, row_of(traffic, peer, kind), begin_ns, end_ns, bytes);
+	pthread_mutex_unlock(&traffic->mutex);
+}
+
+/* Arrays by peer of the second at index; of many peers, of those that were sent to alone, which
+ * are named then. *ret_has_any tells whether any was. */
 static json_t *second_fields(struct lh_traffic *traffic, uint64_t index, int64_t from_ns,
 			     int64_t to_ns, bool *ret_has_any)
 {
-	lh_cleanup_json json_t *payload = json_array();
-	lh_cleanup_json json_t *control = json_array();
+	bool names_peers = traffic->n_peers > LH_TRAFFIC_UNNAMED_PEERS_MAX;
+	json_t *peers = names_peers ? json_array() : NULL;
+	json_t *payload = json_array();
+	json_t *control = json_array();
 
 	for (uint32_t peer = 0; peer < traffic->n_peers; peer++) {
 		uint64_t bytes[LH_TRAFFIC_N_KINDS];
+		bool is_sent_to = false;
 
 		for (enum lh_traffic_kind k = 0; k < LH_TRAFFIC_N_KINDS; k++) {
 			const struct row *row = row_of(traffic, peer, k);
 
 			bytes[k] = index < row->n ? row->bytes[index] : 0;
-			*ret_has_any = *ret_has_any || bytes[k];
+			is_sent_to = is_sent_to || bytes[k];
 		}
+		*ret_has_any = *ret_has_any || is_sent_to;
+		if (names_peers && !is_sent_to)
+			continue;
+		if (names_peers)
+			json_array_append_new(peers, json_integer((json_int_t)peer));
 		json_array_append_new(payload, json_integer((json_int_t)bytes[LH_TRAFFIC_PAYLOAD]));
 		json_array_append_new(control,
 				      json_integer((json_int_t)(bytes[LH_TRAFFIC_HEADER] +
 								bytes[LH_TRAFFIC_CONTROL])));
 	}
-	return json_pack("{s:I, s:I, s:O, s:O}", "from_ns", (json_int_t)from_ns, "to_ns",
-			 (json_int_t)to_ns, "payload_bytes", payload, "control_bytes", control);
+	return json_pack("{s:I, s:I, s:o*, s:o, s:o}", "from_ns", (json_int_t)from_ns, "to_ns",
+			 (json_int_t)to_ns, "peers", peers, "payload_bytes", payload,
+			 "control_bytes", control);
 }
 
-/* Writes the first n_seconds not yet written; the last ends at last_end_ns. */
+/* With the mutex held: writes the first n_seconds not yet written; the last ends at last_end_ns. */
 static int write_seconds(struct lh_traffic *traffic, uint64_t n_seconds, int64_t last_end_ns,
 			 int64_t now_ns, struct lh_events *events, struct lh_error *err)
 {
@@ -151,8 +172,9 @@ static int write_seconds(struct lh_traffic *traffic, uint64_t n_seconds, int64_t
 	return 0;
 }
 
-int lh_traffic_write(struct lh_traffic *traffic, int64_t now_ns, struct lh_events *events,
-		     struct lh_error *err)
+/* With the mutex held. */
+static int write_ended(struct lh_traffic *traffic, int64_t now_ns, struct lh_events *events,
+		       struct lh_error *err)
 {
 	uint64_t n_ended =
 		(uint64_t)((now_ns - traffic->begin_ns) / LH_NS_PER_S) - traffic->first_second;
@@ -162,12 +184,28 @@ int lh_traffic_write(struct lh_traffic *traffic, int64_t now_ns, struct lh_event
 	return write_seconds(traffic, n_ended, end_ns, now_ns, events, err);
 }
 
+int lh_traffic_write(struct lh_traffic *traffic, int64_t now_ns, struct lh_events *events,
+		     struct lh_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&traffic->mutex);
+	rc = write_ended(traffic, now_ns, events, err);
+	pthread_mutex_unlock(&traffic->mutex);
+	return rc;
+}
+
 int lh_traffic_write_rest(struct lh_traffic *traffic, int64_t now_ns, struct lh_events *events,
 			  struct lh_error *err)
 {
-	int rc = lh_traffic_write(traffic, now_ns, events, err);
+	int rc;
 
-	return rc ? rc : write_seconds(traffic, 1, now_ns, now_ns, events, err);
+	pthread_mutex_lock(&traffic->mutex);
+	rc = write_ended(traffic, now_ns, events, err);
+	if (rc == 0)
+		rc = write_seconds(traffic, 1, now_ns, now_ns, events, err);
+	pthread_mutex_unlock(&traffic->mutex);
+	return rc;
 }
 
 void lh_traffic_free(struct lh_traffic *traffic)
@@ -176,6 +214,7 @@ void lh_traffic_free(struct lh_traffic *traffic)
 		return;
 	for (size_t i = 0; i < (size_t)traffic->n_peers * LH_TRAFFIC_N_KINDS; i++)
 		free(traffic->rows[i].bytes);
+	pthread_mutex_destroy(&traffic->mutex);
 	free(traffic->rows);
 	free(traffic);
 }

@@ -5,8 +5,7 @@
  * time. A byte counts when the kernel has taken it, which may be a socket buffer's size
  * before it leaves.
  *
- * One row per (peer, kind). A row has one writer at a time; rows are read only while no
- * writer is at work.
+ * Any thread may add; one writes events.
  */
 #ifndef LH_TRAINER_TRAFFIC_H
 #define LH_TRAINER_TRAFFIC_H
@@ -23,6 +22,8 @@ enum lh_traffic_kind {
 	LH_TRAFFIC_CONTROL, /* control messages, written by the main thread */
 	LH_TRAFFIC_N_KINDS,
 };
+
+enum { LH_TRAFFIC_UNNAMED_PEERS_MAX = 64 }; /* with more, events name the peers sent to */
 
 struct lh_traffic;
 

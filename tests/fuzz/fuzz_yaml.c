@@ -49,6 +49,12 @@ const char *const lh_fuzz_words[] = {
 	"overlap: true",
 	"shards: bandwidth",
 	"order: shortest",
+	"timeline",
+	"spot",
+	"preempt",
+	"slow",
+	"join",
+	"east/0",
 	" ms",
 	" s",
 	" Gbit/s",
@@ -130,7 +136,7 @@ static void plan(const struct lh_scenario *sc)
 	if (lh_plan_build(sc, &plan, &err) < 0)
 		broken("no plan", err.message);
 	network = lh_plan_to_json(plan);
-	job = lh_trainer_job(plan);
+	job = lh_trainer_job(plan, 0);
 	if (!network || !job)
 		broken("no JSON of a plan", sc->name);
 	read_job(job);

@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include "tests/unit/compress_compare.h"
 #include "tests/unit/layer_compare.h"
 #include "tests/unit/test.h"
 #include "tests/unit/update_compare.h"
@@ -78,6 +79,20 @@ static void test_steps_of_optimizers_agree_with_the_reference(void **state)
 	(void)state;
 	lh_update_compare(lh_device_find("cuda"), LH_F16, 5e-7);
 }
+
+#ifdef LH_HAVE_CUDA
+static void test_codecs_give_the_references_bits(void **state)
+{
+	(void)state;
+	lh_codecs_compare(lh_device_find("cuda"));
+}
+
+static void test_mstopk_chooses_the_largest(void **state)
+{
+	(void)state;
+	lh_mstopk_compare(lh_device_find("cuda"));
+}
+#endif
 
 /* The flat vector of gradients after a pass. */
 static float *run_once(const struct lh_layer_case *c, int64_t *ret_n)
@@ -181,6 +196,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_bf16_agrees_with_the_reference),
 		cmocka_unit_test(test_the_first_of_equal_numbers_is_the_largest),
 		cmocka_unit_test(test_steps_of_optimizers_agree_with_the_reference),
+#ifdef LH_HAVE_CUDA
+		cmocka_unit_test(test_codecs_give_the_references_bits),
+		cmocka_unit_test(test_mstopk_chooses_the_largest),
+#endif
 		cmocka_unit_test(test_gradients_are_the_same_in_every_run),
 		cmocka_unit_test(test_steps_after_the_first_take_no_memory),
 		cmocka_unit_test(test_an_index_outside_the_table_is_told_when_the_host_waits),

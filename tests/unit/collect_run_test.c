@@ -250,6 +250,76 @@ static void traffic_is_spread_over_seconds_without_loss(void **state)
 	lh_results_done(&results);
 }
 
+/* Rank 1's events with its one second of traffic in another form. */
+static void put_traffic(const struct setting *s, const char *form)
+{
+	static const char dense[] = "\"payload_bytes\":[1001,0],\"control_bytes\":[0,0]";
+	const char *at = strstr(rank_1, dense);
+	lh_cleanup_free char *text = NULL;
+
+	assert_non_null(at);
+	text = lh_strf("%.*s%s%s", (int)(at - rank_1), rank_1, form, at + strlen(dense));
+	put(s, "events/rank-1.jsonl", text);
+}
+
+static void events_may_name_the_peers_that_were_sent_to(void **state)
+{
+	static const char *const wrong[] = {
+		"\"peers\":[2],\"payload_bytes\":[1001],\"control_bytes\":[0]",
+		"\"peers\":[-1],\"payload_bytes\":[1001],\"control_bytes\":[0]",
+		"\"peers\":[0],\"payload_bytes\":[1001,0],\"control_bytes\":[0]",
+		"\"peers\":[0],\"payload_bytes\":[1001]",
+		"\"peers\":[0,1,0],\"payload_bytes\":[1,1,1],\"control_bytes\":[0,0,0]",
+		"\"payload_bytes\":[1001],\"control_bytes\":[0]",
+	};
+	const struct setting *s = *state;
+	struct lh_results results = {0};
+
+	put_traffic(s, "\"peers\":[0],\"payload_bytes\":[1001],\"control_bytes\":[0]");
+	traffic_is_spread_over_seconds_without_loss(state);
+	for (size_t i = 0; i < N_ELEMENTS(wrong); i++) {
+		struct lh_error err = {0};
+
+		put_traffic(s, wrong[i]);
+		assert_int_equal(lh_collect_run(s->dir, &s->sc, &results, &err), LH_EINPUT);
+		assert_non_null(strstr(err.message, "rank-1.jsonl:9"));
+	}
+}
+
+/* The same two ranks in one node: nothing leaves it, and it is paid once. */
+static void ranks_of_one_node_share_its_price(void **state)
+{
+	static char inside_0[] = "us/0.0", inside_1[] = "us/0.1";
+	struct setting *s = *state;
+	struct lh_results results = {0};
+	const struct lh_cost_sum *spot = &results.cost.scopes[LH_VM_SPOT];
+
+	s->machine.inner.bandwidth_bps = 1000000000000;
+	s->machine.gpus = 8;
+	s->nodes[0].n_ranks = 2;
+	s->sc.n_nodes = 1;
+	s->ranks[0] = (struct lh_node_rank){inside_0, 0, 0};
+	s->ranks[1] = (struct lh_node_rank){inside_1, 0, 1};
+	put(s, "counters.csv",
+	    "t_ns,from,to,wire_bytes,wire_packets,ack_bytes,ack_packets,dropped_packets\n"
+	    "16500000000,us/0,us/0,4000,13,0,0,0\n");
+	assert_int_equal(lh_collect_run(s->dir, &s->sc, &results, NULL), 0);
+	assert_true(results.is_valid);
+	assert_file(s, "traffic.csv",
+		    "second,from,to,payload_bytes,control_bytes,wire_bytes,ack_bytes,wire_packets,"
+		    "ack_packets\n"
+		    "5,us,(inside node),1333,6,2000,0,6,0\n"
+		    "6,us,(inside node),667,4,2000,0,7,0\n"
+		    "13,us,(inside node),1001,0,0,0,0,0\n");
+	assert_int_equal(results.summary.n_nodes, 1);
+	assert_int_equal(results.summary.n_gpus, 2);
+	assert_int_equal(spot->vm_usd_micro, 750);
+	assert_int_equal(spot->egress_usd_micro, 0);
+	assert_true(spot->is_complete);
+	assert_int_equal(spot->data_usd_micro, 250);
+	lh_results_done(&results);
+}
+
 static void costs_follow_time_bytes_and_samples(void **state)
 {
 	const struct setting *s = *state;
@@ -526,6 +596,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_column_is_as_worked_out_by_hand),
 		TEST(traffic_is_spread_over_seconds_without_loss),
+		TEST(events_may_name_the_peers_that_were_sent_to),
+		TEST(ranks_of_one_node_share_its_price),
 		TEST(costs_follow_time_bytes_and_samples),
 		TEST(results_read_as_text_and_json),
 		TEST(of_a_run_that_was_cut_whole_epochs_count),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/compress_compare.h"
 #include "tests/unit/emulated_gpu/device.h"
 #include "tests/unit/layer_compare.h"
 #include "tests/unit/test.h"
@@ -63,6 +64,26 @@ static void test_steps_of_optimizers_agree(void **state)
 {
 	(void)state;
 	lh_update_compare(&lh_device_emulated_gpu, LH_F32, 5e-7);
+}
+
+static void test_codecs_give_the_references_bits(void **state)
+{
+	(void)state;
+	for (int order = LH_ASCENDING; order <= LH_DESCENDING; order++) {
+		lh_emulated_order = order;
+		lh_codecs_compare(&lh_device_emulated_gpu);
+	}
+	lh_emulated_order = LH_ASCENDING;
+}
+
+static void test_mstopk_chooses_the_largest(void **state)
+{
+	(void)state;
+	for (int order = LH_ASCENDING; order <= LH_DESCENDING; order++) {
+		lh_emulated_order = order;
+		lh_mstopk_compare(&lh_device_emulated_gpu);
+	}
+	lh_emulated_order = LH_ASCENDING;
 }
 
 /* All gradients of parameters, after a pass with threads in one order. */
@@ -166,6 +187,8 @@ int main(void)
 		cmocka_unit_test(test_bf16_agrees),
 		cmocka_unit_test(test_the_first_of_equal_numbers_is_the_largest),
 		cmocka_unit_test(test_steps_of_optimizers_agree),
+		cmocka_unit_test(test_codecs_give_the_references_bits),
+		cmocka_unit_test(test_mstopk_chooses_the_largest),
 		cmocka_unit_test(test_the_order_of_threads_changes_no_bit),
 		cmocka_unit_test(test_an_index_outside_the_table_is_told_when_the_host_waits),
 	};

@@ -364,7 +364,7 @@ static void test_the_trainers_job_says_what_the_scenario_says(void **state)
 	static const struct lh_override o[] = {
 		{"network.paths.0.rtt", "600 s"}, {"run.seed", "9"}, {"workload.micro_batch", "7"}};
 	struct planned p = plan_of(o, N_ELEMENTS(o));
-	lh_cleanup_json json_t *job = lh_trainer_job(p.plan);
+	lh_cleanup_json json_t *job = lh_trainer_job(p.plan, 0);
 	json_t *rank = json_array_get(json_object_get(job, "ranks"), WEST_0);
 
 	(void)state;

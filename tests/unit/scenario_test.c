@@ -9,6 +9,7 @@
 
 #include "tests/unit/scenario_fixture.h"
 #include "trainer/compress/compress.h"
+#include "trainer/compress/sparse.h"
 #include "trainer/strategy/strategy.h"
 
 static void test_what_is_absent_has_its_default(void **state)
@@ -354,9 +355,13 @@ static void test_the_schema_knows_the_trainers_strategies_and_compressors(void *
 	assert_int_equal(json_array_size(strategies), n);
 	n = 0;
 	for (size_t i = 0; lh_codecs[i]; i++)
-		if (lh_codecs[i]->bytes_per_element)
+		if (lh_codecs[i]->bytes_per_element || lh_codecs[i]->needs_feedback)
 			assert_string_equal(json_string_value(json_array_get(compressors, n++)),
 					    lh_codecs[i]->name);
+	for (size_t i = 0; lh_sparse_choices[i]; i++)
+		assert_string_equal(json_string_value(json_array_get(compressors, n++)),
+				    lh_sparse_choices[i]->name);
+	assert_string_equal(json_string_value(json_array_get(compressors, n++)), "powersgd");
 	assert_int_equal(json_array_size(compressors), n);
 }
 

@@ -178,6 +178,9 @@ static void assert_reads(const char *strategy, const char *compress, int64_t n_r
 #define FIXED(kind)                                                               \
 	"{\"kind\": \"" kind "\", \"balance\": \"fixed\", \"matchmaking_ns\": 0," \
 	" \"delayed_update\": false, \"streams\": 1, \"overlap\": false"
+#define SPARSE(kind)                                                              \
+	"{\"kind\": \"" kind "\", \"balance\": \"fixed\", \"matchmaking_ns\": 0," \
+	" \"delayed_update\": false, \"streams\": 1"
 #define ELASTIC(kind)                                                  \
 	"{\"kind\": \"" kind "\", \"matchmaking_ns\": 5000000000,"     \
 	" \"delayed_update\": true, \"streams\": 1, \"min_group\": 2," \
@@ -207,28 +210,33 @@ static void test_every_kind_has_its_defaults(void **state)
 		 DYNAMIC("torus") ", \"dimensions\": [2, 2, 3]}"},
 		{"{kind: hierarchical}", NULL, 3,
 		 FIXED("hierarchical") ", \"levels\": [\"node\", \"site\"]}"},
-		{"{kind: sparse-allgather}", "topk", 3, FIXED("sparse-allgather") "}"},
+		{"{kind: sparse-allgather}", "topk", 3, SPARSE("sparse-allgather") "}"},
+		{"{kind: hierarchical-topk}", "topk", 3,
+		 SPARSE("hierarchical-topk") ", \"levels\": [\"node\"]}"},
 		{"{kind: hierarchical-topk, levels: [site]}", "mstopk", 3,
-		 FIXED("hierarchical-topk") ", \"levels\": [\"site\"]}"},
+		 SPARSE("hierarchical-topk") ", \"levels\": [\"site\"]}"},
 		{"{kind: local-sgd}", NULL, 3,
 		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"ring\","
-		 " \"streams\": 1}"},
+		 " \"streams\": 1, \"timeout_ns\": 1800000000000}"},
 		{"{kind: diloco}", NULL, 3,
 		 "{\"kind\": \"diloco\", \"period\": 50, \"outer_lr\": 0.7,"
 		 " \"outer_momentum\": 0.9, \"fragments\": 1, \"fragment_delay\": 0,"
-		 " \"collective\": \"ring\", \"streams\": 1}"},
+		 " \"collective\": \"ring\", \"streams\": 1, \"timeout_ns\": 1800000000000}"},
 		{"{kind: diloco, fragments: 4}", NULL, 3,
 		 "{\"kind\": \"diloco\", \"period\": 50, \"outer_lr\": 0.7,"
 		 " \"outer_momentum\": 0.9, \"fragments\": 4, \"fragment_delay\": 0,"
-		 " \"fragment_mix\": 0.5, \"collective\": \"ring\", \"streams\": 1}"},
+		 " \"fragment_mix\": 0.5, \"collective\": \"ring\", \"streams\": 1, "
+		 "\"timeout_ns\": 1800000000000}"},
 		{"{kind: d-psgd}", NULL, 3,
-		 "{\"kind\": \"d-psgd\", \"graph\": \"ring\", \"streams\": 1}"},
+		 "{\"kind\": \"d-psgd\", \"graph\": \"ring\", \"streams\": 1,"
+		 " \"timeout_ns\": 1800000000000}"},
 		{"{kind: ad-psgd}", NULL, 3,
-		 "{\"kind\": \"ad-psgd\", \"graph\": \"ring\", \"streams\": 1}"},
+		 "{\"kind\": \"ad-psgd\", \"graph\": \"ring\", \"streams\": 1,"
+		 " \"timeout_ns\": 1800000000000}"},
 		{"{kind: parameter-server, elastic: true}", NULL, 3,
 		 "{\"kind\": \"parameter-server\", \"exchange\": \"asgd\", \"period\": 1,"
 		 " \"asynchronous\": true, \"streams\": 1}"},
-		{"{kind: parameter-server, exchange: asgd-ga}", "dgc", 3,
+		{"{kind: parameter-server, exchange: asgd-ga}", NULL, 3,
 		 "{\"kind\": \"parameter-server\", \"exchange\": \"asgd-ga\", \"period\": 8,"
 		 " \"asynchronous\": true, \"streams\": 1}"},
 		{"{kind: parameter-server, exchange: averaging}", NULL, 3,
@@ -307,8 +315,7 @@ static void test_compressors_go_with_their_strategies_alone(void **state)
 
 			for (size_t i = 0; i < N_ELEMENTS(with_sparse); i++)
 				if (strcmp(c->name, with_sparse[i]) == 0)
-					fits = is_sparse_kind ||
-					       k->value == LH_KIND_PARAMETER_SERVER;
+					fits = is_sparse_kind;
 			if (strcmp(c->name, "onebit") == 0)
 				fits = k->value == LH_KIND_BUTTERFLY;
 			if (strcmp(c->name, "powersgd") == 0)
@@ -393,8 +400,8 @@ static void test_what_does_not_go_together_is_refused(void **state)
 		{"{kind: ring}", "{kind: mstopk}", 4,
 		 "s.yaml:3:20: workload.compress.kind: mstopk does not go with strategy ring; "
 		 "expected one of fp16, none, bf16, uniform8, blockwise8, powersgd"},
-		{"{kind: parameter-server, exchange: averaging}", "topk", 4,
-		 "compress.kind: weights that are averaged are sent whole"},
+		{"{kind: parameter-server}", "topk", 4,
+		 "compress.kind: topk does not go with strategy parameter-server"},
 		{"{kind: ring}", "powersgd", 4, "compress.kind: its factors are averaged"},
 		{"{kind: sparse-allgather}", "{kind: topk, density: 0 %}", 4,
 		 "density: '0 %' is too small; more than 0"},

@@ -52,6 +52,55 @@ static void test_a_right_job_is_read(void **state)
 	lh_job_done(&job);
 }
 
+/* Keys of the second rank that say what it shares a machine with; owned by the caller. */
+static char *in_one_machine(const char *first, const char *second)
+{
+	static const char at_1[] = "\"gc-us/1\",", at_2[] = "\"gc-us/2\",";
+	const char *one = strstr(right, at_1), *two = strstr(right, at_2);
+
+	return lh_strf("%.*s%s%s%.*s%s%s%s", (int)(one - right), right, at_1, first,
+		       (int)(two - one - (long)strlen(at_1)), one + strlen(at_1), at_2, second,
+		       two + strlen(at_2));
+}
+
+static void test_ranks_may_share_a_machine(void **state)
+{
+	static const struct {
+		const char *first, *second;
+		const char *message; /* NULL: right */
+	} cases[] = {
+		{"\"vm\": \"v\", \"local_rank\": 0,", "\"vm\": \"v\", \"local_rank\": 1,", NULL},
+		{"", "\"vm\": \"v\", \"local_rank\": 7,", NULL},
+		{"", "\"vm\": \"v\",", "ranks[1].local_rank: missing"},
+		{"", "\"local_rank\": 1,", "ranks[1].vm: missing"},
+		{"", "\"vm\": \"v\", \"local_rank\": -1,", "ranks[1].local_rank: -1"},
+		{"", "\"vm\": 5, \"local_rank\": 1,", "ranks[1].vm: not a string"},
+		{"\"vm\": \"v\", \"local_rank\": 3,", "\"vm\": \"v\", \"local_rank\": 3,",
+		 "ranks[0] and ranks[1]: both local_rank 3 of v"},
+		{"", "\"vm\": \"gc-us/1\", \"local_rank\": 0,",
+		 "ranks[0] and ranks[1]: both local_rank 0 of gc-us/1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		lh_cleanup_free char *text = in_one_machine(cases[i].first, cases[i].second);
+		struct lh_error err = {0};
+		struct lh_job job;
+		int rc = lh_job_parse(text, strlen(text), "job", &job, &err);
+
+		if (cases[i].message) {
+			assert_int_equal(rc, LH_EINPUT);
+			assert_non_null(strstr(err.message, cases[i].message));
+			continue;
+		}
+		assert_int_equal(rc, 0);
+		assert_string_equal(job.ranks[1].vm, "v");
+		assert_string_equal(job.ranks[0].vm, *cases[i].first ? "v" : "gc-us/1");
+		assert_int_equal(job.ranks[0].local_rank, 0);
+		lh_job_done(&job);
+	}
+}
+
 static void test_the_hash_ignores_spaces_but_no_value(void **state)
 {
 	static const char *const from[] = {"\"seed\": 1", "\"seed\": 1"};
@@ -67,6 +116,44 @@ static void test_the_hash_ignores_spaces_but_no_value(void **state)
 		assert_true((job.hash == other.hash) == (i == 0));
 		lh_job_done(&other);
 	}
+	lh_job_done(&job);
+}
+
+#define SLOW(spans) "\"apply_ns\": 0, \"slow\": [" spans "]"
+#define SPAN "{\"from_ns\": 9, \"to_ns\": 10, \"factor\": 2.5}"
+
+static void test_spans_in_which_a_rank_is_slow_are_read(void **state)
+{
+	lh_cleanup_free char *text = changed("\"apply_ns\": 0", SLOW(SPAN));
+	struct lh_error err = {0};
+	struct lh_job job;
+
+	(void)state;
+	assert_int_equal(lh_job_parse(text, strlen(text), "job", &job, &err), 0);
+	assert_int_equal(job.ranks[0].n_slow, 1);
+	assert_true(job.ranks[0].slow[0].from_ns == 9 && job.ranks[0].slow[0].to_ns == 10);
+	assert_near(job.ranks[0].slow[0].factor, 2.5, 0);
+	assert_int_equal(job.ranks[1].n_slow, 0);
+	lh_job_done(&job);
+}
+
+static void test_what_a_strategy_asks_for_is_read(void **state)
+{
+	lh_cleanup_free char *ordered =
+		changed("\"seed\": 1", "\"seed\": 1, \"ring_order\": [1, 0]");
+	lh_cleanup_free char *wide =
+		changed("\"apply_ns\": 0", "\"apply_ns\": 0, \"bandwidth_bps\": 7");
+	struct lh_job job;
+
+	(void)state;
+	assert_int_equal(lh_job_parse(ordered, strlen(ordered), "job", &job, NULL), 0);
+	assert_int_equal(job.ring_order[0], 1);
+	assert_int_equal(job.ring_order[1], 0);
+	assert_int_equal(job.ranks[0].bandwidth_bps, 0);
+	lh_job_done(&job);
+	assert_int_equal(lh_job_parse(wide, strlen(wide), "job", &job, NULL), 0);
+	assert_null(job.ring_order);
+	assert_int_equal(job.ranks[0].bandwidth_bps, 7);
 	lh_job_done(&job);
 }
 
@@ -88,7 +175,8 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"32768", "0", "target_batch: 0"},
 		{"\"epochs\": 4", "\"epochs\": 0", "epochs: 0"},
 		{"fp16", "fp61", "compress.kind: no compressor \"fp61\""},
-		{"fp16", "onebit", "compress.kind: onebit has no fixed size per element"},
+		{"fp16", "uniform8", "compress.kind: uniform8 has no fixed size per element"},
+		{"fp16", "topk", "compress.kind: topk does not go with strategy butterfly"},
 		{"butterfly", "moth", "strategy.kind: no strategy \"moth\""},
 		{"5000000000", "-5", "strategy.matchmaking_ns: -5"},
 		{"true", "1", "strategy.delayed_update: expected true or false"},
@@ -104,6 +192,22 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"40000000", "-1", "ranks[0].accumulate_ns: -1"},
 		{"646000000", "-1", "ranks[0].averaging_bps: -1"},
 		{"\"apply_ns\": 0", "\"apply_ns\": 1e3", "ranks[0].apply_ns: not an integer"},
+		{"\"apply_ns\": 0", "\"apply_ns\": 0, \"slow\": 3", "ranks[0].slow: expected"},
+		{"\"apply_ns\": 0", SLOW("{\"from_ns\": 9, \"to_ns\": 8, \"factor\": 2}"),
+		 "ranks[0].slow[0].to_ns: 8; expected 9"},
+		{"\"apply_ns\": 0", SLOW("{\"from_ns\": 9, \"to_ns\": 10, \"factor\": 0.5}"),
+		 "ranks[0].slow[0].factor: 0.5; expected 1 to 1000"},
+		{"\"apply_ns\": 0", SLOW(SPAN "," SPAN),
+		 "ranks[0].slow[1].from_ns: 9; expected 10"},
+		{"\"apply_ns\": 0", SLOW("7"), "ranks[0].slow[0].: expected a mapping"},
+		{"\"apply_ns\": 0", "\"apply_ns\": 0, \"bandwidth_bps\": 0",
+		 "ranks[0].bandwidth_bps: 0"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [0]",
+		 "ring_order: expected an array"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [1, 1]",
+		 "ring_order: expected every rank once"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [0, 2]",
+		 "ring_order: expected every rank once"},
 		{RANK("1"), "7", "ranks[0].: expected a mapping"},
 		{"[" RANK("1") ", " RANK("2") "]", "[]", "ranks: expected an array of 1 to 512"},
 		{"\"ranks\": [", "\"ranks\": ", "job:"},
@@ -144,7 +248,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_right_job_is_read),
+		cmocka_unit_test(test_ranks_may_share_a_machine),
 		cmocka_unit_test(test_the_hash_ignores_spaces_but_no_value),
+		cmocka_unit_test(test_spans_in_which_a_rank_is_slow_are_read),
+		cmocka_unit_test(test_what_a_strategy_asks_for_is_read),
 		cmocka_unit_test(test_wrong_values_are_refused_by_key),
 		cmocka_unit_test(test_every_cut_of_a_job_is_refused),
 		cmocka_unit_test(test_a_missing_file_is_named),

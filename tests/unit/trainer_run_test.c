@@ -26,6 +26,7 @@ struct world {
 	struct lh_job_rank ranks[N_MAX];
 	pid_t pids[N_MAX];
 	char dir[32];
+	uint32_t incarnation;
 };
 
 /* Ports that were free a moment ago. */
@@ -97,7 +98,10 @@ static void start_rank(struct world *w, uint32_t rank)
 	if (w->pids[rank])
 		return;
 	alarm(DEADLINE_S);
-	lh_rank_run(&w->job, &lh_compute_replay, rank, path, &err);
+	lh_rank_run(&w->job, &lh_compute_replay,
+		    &(struct lh_rank_options){
+			    .rank = rank, .incarnation = w->incarnation, .events_path = path},
+		    &err);
 	free(path);
 	_exit(lh_error_exit_status(&err));
 }
@@ -369,6 +373,23 @@ static void test_a_missing_peer_is_named_in_time(void **state)
 	world_done(&w);
 }
 
+static void test_a_lost_rank_is_not_taken_back(void **state)
+{
+	struct world w;
+	lh_cleanup_json json_t *events = NULL;
+
+	(void)state;
+	world_init(&w, 2, 100000);
+	w.incarnation = 3;
+	start_rank(&w, 1);
+	assert_int_equal(wait_rank(&w, 1), 3);
+	events = read_events(&w, 1);
+	assert_string_equal(error_of(events),
+			    "strategy butterfly takes no rank back that was lost: rank 1 was "
+			    "started 3 times before");
+	world_done(&w);
+}
+
 static void test_another_job_is_refused(void **state)
 {
 	struct world w;
@@ -425,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_more_ranks_than_parameters_work),
 		cmocka_unit_test(test_a_killed_rank_ends_the_others_with_an_error),
 		cmocka_unit_test(test_a_missing_peer_is_named_in_time),
+		cmocka_unit_test(test_a_lost_rank_is_not_taken_back),
 		cmocka_unit_test(test_another_job_is_refused),
 		cmocka_unit_test(test_garbage_costs_an_error),
 	};

@@ -111,8 +111,9 @@ static void finish(void *context, uint32_t chunk)
 {
 	struct lh_collective_numbers *m = context;
 
-	lh_collective_divide(m->values + m->slices->at[chunk],
-			     lh_collective_slice_elements(m->slices, chunk), m->divisor);
+	if (m->plan->kind != LH_COLLECTIVE_ALL_GATHER)
+		lh_collective_divide(m->values + m->slices->at[chunk],
+				     lh_collective_slice_elements(m->slices, chunk), m->divisor);
 	encode(m, chunk, m->wholes);
 	m->is_finished[chunk] = true;
 }
@@ -238,6 +239,11 @@ bool lh_collective_numbers_is_done(const struct lh_collective_numbers *numbers)
 const void *lh_collective_numbers_wire(const struct lh_collective_numbers *numbers, uint32_t chunk)
 {
 	return numbers->wholes + numbers->slices->wire_at[chunk];
+}
+
+const void *lh_collective_numbers_part(const struct lh_collective_numbers *numbers, uint32_t chunk)
+{
+	return numbers->parts + numbers->slices->wire_at[chunk];
 }
 
 void lh_collective_numbers_decode(struct lh_collective_numbers *numbers)

@@ -40,7 +40,8 @@ static inline uint32_t lh_collective_slice_elements(const struct lh_collective_s
 	return (uint32_t)(slices->at[chunk + 1] - slices->at[chunk]);
 }
 
-/* All is borrowed until close. divisor: by which sums are divided when they are finished.
+/* All is borrowed until close. divisor: by which sums are divided when they are finished; what is
+ * only gathered is not.
  * *ret_numbers is given to lh_collective_numbers_close. LH_ESYS. */
 int lh_collective_numbers_open(const struct lh_collective_plan *plan,
 			       const struct lh_collective_slices *slices,
@@ -74,6 +75,9 @@ bool lh_collective_numbers_is_done(const struct lh_collective_numbers *numbers);
 /* The finished chunk as it was on the wire, once all is done (of a reduce-scatter: own chunks
  * alone). */
 const void *lh_collective_numbers_wire(const struct lh_collective_numbers *numbers, uint32_t chunk);
+
+/* A chunk's part that was given away, as it was on the wire. */
+const void *lh_collective_numbers_part(const struct lh_collective_numbers *numbers, uint32_t chunk);
 
 /* Writes all that is finished here to the values that the round began with. */
 void lh_collective_numbers_decode(struct lh_collective_numbers *numbers);

@@ -9,8 +9,8 @@
  *   it away: the sender adds nothing to it any more, and later gets it back finished.
  * - A receive with is_reduced adds to what is there; else the finished chunk replaces it.
  * - Exactly one member finishes each chunk, after all its receives up to that phase: it divides by
- *   the number of members and encodes. What is passed on from there are these bytes, unchanged, and
- *   the finisher decodes them, too: all members end with the same bits.
+ *   the number of members (but in an all-gather) and encodes. What is passed on from there are
+ * these bytes, unchanged, and the finisher decodes them, too: all members end with the same bits.
  * - A phase is what leaves together: as soon as every receive of an earlier phase that brings one
  * of the chunks that it sends is in and reduced. Other receives it need not wait for, so phases of
  *   different chunks overtake each other; but messages to one peer leave in the plan's order.
@@ -125,6 +125,7 @@ extern const struct lh_collective_ops lh_collective_torus;
 extern const struct lh_collective_ops lh_collective_hierarchical;
 extern const struct lh_collective_ops lh_collective_gather_ring;
 extern const struct lh_collective_ops lh_collective_gather_direct;
+extern const struct lh_collective_ops lh_collective_scatter_direct;
 
 /* All all-reduces, NULL at the end. */
 extern const struct lh_collective_ops *const lh_collectives[];

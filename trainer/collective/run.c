@@ -225,6 +225,11 @@ const void *lh_collective_run_wire(const struct lh_collective_run *run, uint32_t
 	return lh_collective_numbers_wire(run->numbers, chunk);
 }
 
+const void *lh_collective_run_part(const struct lh_collective_run *run, uint32_t chunk)
+{
+	return lh_collective_numbers_part(run->numbers, chunk);
+}
+
 void lh_collective_run_decode(struct lh_collective_run *run)
 {
 	lh_collective_numbers_decode(run->numbers);

@@ -50,6 +50,9 @@ int lh_collective_run_round(struct lh_collective_run *run, uint32_t epoch, uint6
 /* The finished chunk as it was on the wire, after a round. */
 const void *lh_collective_run_wire(const struct lh_collective_run *run, uint32_t chunk);
 
+/* The part of a chunk that this member gave away, as it was on the wire, after a round. */
+const void *lh_collective_run_part(const struct lh_collective_run *run, uint32_t chunk);
+
 /* Writes what is finished to the values that the round began with. */
 void lh_collective_run_decode(struct lh_collective_run *run);
 

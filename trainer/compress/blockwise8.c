@@ -32,10 +32,11 @@ static void blockwise8_encode(const float *values, size_t n, void *wire)
 
 	for (size_t i = 0; i < n; i += LH_CODEC_BLOCK) {
 		size_t m = n - i < LH_CODEC_BLOCK ? n - i : LH_CODEC_BLOCK;
-		float largest = lh_bits_float(k->largest_bits(values + i, m));
+		uint32_t bits = k->largest_bits(values + i, m);
 
-		lh_wire_put_float(out, largest);
-		k->blockwise8_encode(values + i, m, largest > 0 ? largest : 1, out + SCALE_BYTES);
+		lh_wire_put32(out, bits);
+		k->blockwise8_encode(values + i, m, bits ? lh_bits_float(bits) : 1,
+				     out + SCALE_BYTES);
 		out += SCALE_BYTES + m;
 	}
 }

@@ -9,12 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-	LH_THRESHOLDS = 8, /* that a pass counts against */
-	LH_COLLECT_SLACK = 32,
-};
+#include "trainer/compress/bracket_internal.h"
 
-#define LH_KEY_END UINT32_C(0x80000000) /* above all keys */
+enum { LH_COLLECT_SLACK = 32 };
 
 /* Keys from high on are taken, of those from low up to it (the band) `need` after the first
  * `skip`. */

@@ -28,6 +28,7 @@ struct lh_low_rank {
 	struct matrix *matrices;
 	size_t n_matrices;
 	uint64_t n, n_p, n_q, seed, step;
+	bool forgets;
 	float *error; /* n; M between project and reconstruct */
 	float *p, *q;
 };
@@ -125,6 +126,7 @@ int lh_low_rank_new(const struct lh_low_rank_settings *settings, struct lh_low_r
 	if (lr && lr->matrices) {
 		lr->n_matrices = settings->n_tensors;
 		lr->seed = settings->seed;
+		lr->forgets = settings->forgets;
 		lay_out(lr, settings);
 		lr->error = calloc(lr->n, sizeof(*lr->error));
 		lr->p = calloc(lr->n_p, sizeof(*lr->p));
@@ -276,4 +278,6 @@ void lh_low_rank_reconstruct(struct lh_low_rank *lr, float *ret_gradient)
 		else
 			memcpy(ret, lr->p + m->at_p, (uint64_t)m->rows * m->columns * sizeof(*ret));
 	}
+	if (lr->forgets)
+		memset(lr->error, 0, lr->n * sizeof(*lr->error));
 }

@@ -21,6 +21,7 @@
 #ifndef LH_TRAINER_LOW_RANK_H
 #define LH_TRAINER_LOW_RANK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,7 @@ struct lh_low_rank_settings {
 	 * 2 in the authors' implementation. */
 	double min_compression_ratio;
 	uint64_t seed; /* of the first Q; the same on all ranks */
+	bool forgets;  /* the error is lost, not added to the next gradient */
 };
 
 struct lh_low_rank;

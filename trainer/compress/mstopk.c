@@ -8,6 +8,7 @@
  */
 #include <math.h>
 
+#include "trainer/compress/bracket_internal.h"
 #include "trainer/compress/kernels_sparse_internal.h"
 #include "trainer/compress/round_internal.h"
 #include "trainer/compress/select_internal.h"
@@ -18,13 +19,6 @@ enum {
 	RUNS_MAX = 2048,
 	VALUES_PER_RUN = 1024, /* of which one run is sampled */
 	SAMPLED_FROM = 8192,   /* values */
-	NEAR = 1 << 13,	       /* keys whose magnitudes are within 0.1 % */
-};
-
-struct bracket {
-	uint32_t low, high; /* keys */
-	uint64_t n_low;	    /* keys from low on, at least k */
-	uint64_t n_high;    /* keys from high on, at most k */
 };
 
 static size_t mstopk_scratch_bytes(uint32_t n, uint32_t k)
@@ -54,39 +48,24 @@ static uint32_t guess(const float *values, uint32_t n, const struct lh_sparse_ch
 
 /* Counts against thresholds, ascending, and draws the bracket together. */
 static void narrow(const float *values, size_t n, uint32_t k,
-		   const uint32_t thresholds[LH_THRESHOLDS], struct bracket *b)
+		   const uint32_t thresholds[LH_THRESHOLDS], struct lh_bracket *b)
 {
 	uint64_t counts[LH_THRESHOLDS];
 
 	lh_sparse_kernels()->count(values, n, thresholds, counts);
-	for (int t = 0; t < LH_THRESHOLDS; t++) {
-		if (counts[t] <= k && thresholds[t] < b->high) {
-			b->high = thresholds[t];
-			b->n_high = counts[t];
-		} else if (counts[t] > k && thresholds[t] > b->low) {
-			b->low = thresholds[t];
-			b->n_low = counts[t];
-		}
-	}
+	lh_bracket_narrow(b, k, thresholds, counts);
 }
 
-static void narrow_evenly(const float *values, size_t n, uint32_t k, struct bracket *b)
+static void narrow_evenly(const float *values, size_t n, uint32_t k, struct lh_bracket *b)
 {
 	uint32_t thresholds[LH_THRESHOLDS];
 
-	for (uint32_t t = 0; t < LH_THRESHOLDS; t++)
-		thresholds[t] = b->low + (uint32_t)((uint64_t)(b->high - b->low) * (t + 1) /
-						    (LH_THRESHOLDS + 1));
+	lh_bracket_cut(b, thresholds);
 	narrow(values, n, k, thresholds, b);
 }
 
-static int is_tight(const struct bracket *b, uint32_t k)
-{
-	return b->n_high == k || b->n_low == k || b->high - b->low <= NEAR;
-}
-
 /* All from high on, and a run of those between. */
-static void take(const float *values, size_t n, const struct bracket *b,
+static void take(const float *values, size_t n, const struct lh_bracket *b,
 		 const struct lh_sparse_choice *choice, struct lh_sparse *ret)
 {
 	struct lh_band band = {
@@ -96,10 +75,10 @@ static void take(const float *values, size_t n, const struct bracket *b,
 	ret->count = (uint32_t)lh_sparse_kernels()->emit(values, n, &band, choice->k, ret->indices);
 }
 
-static void take_candidates(const struct lh_candidates *c, struct bracket *b,
+static void take_candidates(const struct lh_candidates *c, struct lh_bracket *b,
 			    const struct lh_sparse_choice *choice, struct lh_sparse *ret)
 {
-	while (!is_tight(b, choice->k))
+	while (!lh_bracket_is_tight(b, choice->k))
 		narrow_evenly(c->values, c->n, choice->k, b);
 	take(c->values, c->n, b, choice, ret);
 	for (size_t i = 0; i < ret->count; i++)
@@ -111,13 +90,13 @@ static void search(const float *values, uint32_t n, uint32_t guessed, struct lh_
 		   const struct lh_sparse_choice *choice, struct lh_sparse *ret)
 {
 	size_t capacity = lh_candidates_capacity(n, choice->k);
-	struct bracket b = {.low = 0, .high = LH_KEY_END, .n_low = n, .n_high = 0};
+	struct lh_bracket b = {.low = 0, .high = LH_KEY_END, .n_low = n, .n_high = 0};
 	uint32_t thresholds[LH_THRESHOLDS];
 
 	for (uint32_t t = 0; t < LH_THRESHOLDS; t++)
 		thresholds[t] = guessed + (LH_KEY_END - guessed) / LH_THRESHOLDS * t;
 	narrow(values, n, choice->k, thresholds, &b);
-	while (b.n_low > capacity && !is_tight(&b, choice->k))
+	while (b.n_low > capacity && !lh_bracket_is_tight(&b, choice->k))
 		narrow_evenly(values, n, choice->k, &b);
 	if (b.n_low <= capacity) {
 		lh_candidates_collect(c, values, n, b.low, capacity);
@@ -142,7 +121,7 @@ static void mstopk_select(const float *values, uint32_t n, const struct lh_spars
 		guessed = guess(values, n, choice, keys);
 	if (lh_candidates_collect(&candidates, values, n, guessed, capacity) &&
 	    candidates.n >= choice->k) {
-		struct bracket b = {.low = guessed, .high = LH_KEY_END, .n_low = candidates.n};
+		struct lh_bracket b = {.low = guessed, .high = LH_KEY_END, .n_low = candidates.n};
 
 		take_candidates(&candidates, &b, choice, ret);
 	} else {

@@ -56,11 +56,16 @@ static double density_at(const struct lh_sparsifier_settings *s, uint32_t epoch)
 	return warm > s->density ? warm : s->density;
 }
 
-uint32_t lh_sparsifier_count(const struct lh_sparsifier *s, uint32_t epoch)
+uint32_t lh_sparsifier_count_by(const struct lh_sparsifier_settings *settings, uint32_t epoch)
 {
-	double count = round(density_at(&s->settings, epoch) * s->settings.n);
+	double count = round(density_at(settings, epoch) * settings->n);
 
 	return count > 1 ? (uint32_t)count : 1;
+}
+
+uint32_t lh_sparsifier_count(const struct lh_sparsifier *s, uint32_t epoch)
+{
+	return lh_sparsifier_count_by(&s->settings, epoch);
 }
 
 static int allocate(struct lh_sparsifier *s, struct lh_error *err)

@@ -66,6 +66,9 @@ void lh_sparsifier_free(struct lh_sparsifier *s);
 /* The elements that are sent in an epoch (round), from 0: density x n, rounded, at least one. */
 uint32_t lh_sparsifier_count(const struct lh_sparsifier *s, uint32_t epoch);
 
+/* The same by settings alone, which are in their ranges. */
+uint32_t lh_sparsifier_count_by(const struct lh_sparsifier_settings *settings, uint32_t epoch);
+
 /*
  * Accumulates a gradient of n numbers and takes from the sum what is sent in this epoch. Each
  * epoch's choice draws from a stream of its own.

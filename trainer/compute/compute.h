@@ -7,12 +7,15 @@
 #ifndef LH_TRAINER_COMPUTE_H
 #define LH_TRAINER_COMPUTE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/error.h"
 #include "trainer/events.h"
 #include "trainer/job.h"
 #include "trainer/strategy/averaging.h"
+
+struct lh_matrix_shape; /* trainer/compress/low_rank.h */
 
 struct lh_compute_ops {
 	const char *name; /* the job's mode */
@@ -22,6 +25,10 @@ struct lh_compute_ops {
 		    struct lh_error *err);
 	/* What the strategy averages; it stays where it is. */
 	struct lh_averaged (*averaged)(void *state);
+	/* The tensors whose gradients are averaged, as matrices, in their order; *ret_shapes is the
+	 * caller's to free. NULL: they are not known. */
+	int (*shapes)(void *state, struct lh_matrix_shape **ret_shapes, size_t *ret_n,
+		      struct lh_error *err);
 	/* Computes one micro-batch; *ret_ns, at least 1, is how long it takes by the rank's
 	 * profile. */
 	int (*micro_batch)(void *state, int64_t *ret_ns, struct lh_error *err);

@@ -22,9 +22,39 @@ void lh_replay_init(struct lh_replay *replay, const struct lh_job *job, uint32_t
 	replay->batch_ns = me->micro_batch / me->samples_per_s * (double)LH_NS_PER_S;
 	replay->variation_ratio = me->variation_ratio;
 	replay->accumulate_ns = me->accumulate_ns;
+	replay->slow = me->slow;
+	replay->n_slow = me->n_slow;
 }
 
-int64_t lh_replay_next_ns(struct lh_replay *replay)
+int64_t lh_replay_stretch_ns(const struct lh_job_slow *slow, size_t n_slow, int64_t begin_ns,
+			     int64_t work_ns)
+{
+	double at = 0, left = (double)work_ns; /* since begin_ns */
+
+	for (size_t i = 0; i < n_slow; i++) {
+		double from = (double)(slow[i].from_ns - begin_ns);
+		double to = (double)(slow[i].to_ns - begin_ns);
+		double begin = from > at ? from : at;
+
+		if (to <= at)
+			continue;
+		if (begin - at >= left)
+			break;
+		left -= begin - at;
+		at = begin;
+		if (left * slow[i].factor <= to - at) {
+			at += left * slow[i].factor;
+			left = 0;
+			break;
+		}
+		left -= (to - at) / slow[i].factor;
+		at = to;
+	}
+	at += left;
+	return at < (double)(INT64_MAX / 4) ? (int64_t)(at + 0.5) : INT64_MAX / 4;
+}
+
+int64_t lh_replay_next_ns(struct lh_replay *replay, int64_t begin_ns)
 {
 	double z = lh_rng_normal(&replay->rng);
 	int64_t ns;
@@ -35,7 +65,10 @@ int64_t lh_replay_next_ns(struct lh_replay *replay)
 		z = -SIGMA_MAX;
 	ns = (int64_t)(replay->batch_ns * (1.0 + replay->variation_ratio * z) + 0.5);
 	ns += replay->accumulate_ns;
-	return ns > 0 ? ns : 1;
+	if (ns < 1)
+		ns = 1;
+	return replay->n_slow ? lh_replay_stretch_ns(replay->slow, replay->n_slow, begin_ns, ns)
+			      : ns;
 }
 
 int64_t lh_replay_mean_ns(const struct lh_job_rank *rank)
@@ -74,7 +107,7 @@ static struct lh_averaged replayed_vector(void *state)
 static int replay_micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)
 {
 	(void)err;
-	*ret_ns = lh_replay_next_ns(&((struct replay *)state)->times);
+	*ret_ns = lh_replay_next_ns(&((struct replay *)state)->times, lh_clock_now_ns());
 	return 0;
 }
 

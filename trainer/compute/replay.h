@@ -16,15 +16,22 @@ struct lh_replay {
 	double batch_ns; /* of the profile: micro_batch / samples_per_s */
 	double variation_ratio;
 	int64_t accumulate_ns;
+	const struct lh_job_slow *slow; /* borrowed from the job */
+	size_t n_slow;
 };
 
-/* Starts rank's stream of micro-batches, "compute/<rank>" of the job's seed. */
+/* Starts rank's stream of micro-batches, "compute/<rank>" of the job's seed; borrows the job. */
 void lh_replay_init(struct lh_replay *replay, const struct lh_job *job, uint32_t rank);
 
-/* The next micro-batch's time in ns, at least 1:
- * micro_batch / samples_per_s x (1 + variation_ratio x normal) + accumulate_ns, the normal
- * clamped at +-3. */
-int64_t lh_replay_next_ns(struct lh_replay *replay);
+/* The time in ns, at least 1, of the next micro-batch, which begins at begin_ns
+ * (CLOCK_MONOTONIC): micro_batch / samples_per_s x (1 + variation_ratio x normal) + accumulate_ns,
+ * the normal clamped at +-3, as lh_replay_stretch_ns makes it longer. */
+int64_t lh_replay_next_ns(struct lh_replay *replay, int64_t begin_ns);
+
+/* How long work of work_ns takes from begin_ns on where it goes slower in some spans (in order,
+ * apart); at most INT64_MAX / 4. */
+int64_t lh_replay_stretch_ns(const struct lh_job_slow *slow, size_t n_slow, int64_t begin_ns,
+			     int64_t work_ns);
 
 /* The mean time of a micro-batch of that rank, at least 1 ns. */
 int64_t lh_replay_mean_ns(const struct lh_job_rank *rank);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/clock.h"
 #include "trainer/compute/compute.h"
 #include "trainer/compute/replay.h"
 #include "trainer/learn/learner.h"
@@ -134,11 +135,17 @@ static struct lh_averaged averaged_gradients(void *state)
 				    .device = lh_learner_device(t->learner)};
 }
 
+static int train_shapes(void *state, struct lh_matrix_shape **ret_shapes, size_t *ret_n,
+			struct lh_error *err)
+{
+	return lh_learner_shapes(((struct train *)state)->learner, ret_shapes, ret_n, err);
+}
+
 static int train_micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)
 {
 	struct train *t = state;
 
-	*ret_ns = lh_replay_next_ns(&t->times);
+	*ret_ns = lh_replay_next_ns(&t->times, lh_clock_now_ns());
 	return lh_learner_accumulate(t->learner, err);
 }
 
@@ -241,6 +248,7 @@ const struct lh_compute_ops lh_compute_train = {
 	.doc = "the model learns, in the time that its profile takes",
 	.open = open_train,
 	.averaged = averaged_gradients,
+	.shapes = train_shapes,
 	.micro_batch = train_micro_batch,
 	.begin_average = begin_train_average,
 	.read_weights = read_train_weights,

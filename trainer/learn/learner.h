@@ -13,6 +13,7 @@
 #include "trainer/learn/spec.h"
 
 struct lh_learner;
+struct lh_matrix_shape; /* trainer/compress/low_rank.h */
 
 /* Which part of a training this is. */
 struct lh_learner_place {
@@ -94,6 +95,11 @@ int lh_learner_read_weights(const struct lh_learner *learner, float *ret_weights
 			    struct lh_error *err);
 int lh_learner_write_weights(struct lh_learner *learner, const float *weights,
 			     struct lh_error *err);
+
+/* All parameters' tensors as matrices, in the order in which they lie: a vector has one column.
+ * *ret_shapes is the caller's to free. LH_ESYS. */
+int lh_learner_shapes(const struct lh_learner *learner, struct lh_matrix_shape **ret_shapes,
+		      size_t *ret_n, struct lh_error *err);
 
 /* What the training samples since the last call have shown. */
 void lh_learner_take_score(struct lh_learner *learner, struct lh_score *ret_score);

@@ -19,6 +19,7 @@ struct lh_averaged {
 	uint64_t n;
 	float *values;		  /* on the host */
 	struct lh_device *device; /* that they came from; NULL: replayed */
+	int64_t patience_ns;	  /* with one averaging; 0: without end */
 };
 
 struct lh_averaging_ops {

@@ -24,6 +24,8 @@ struct lh_strategy_ops {
 	/* Steps of a rank's optimizer in all, which the schedule of its learning rate spans. NULL:
 	 * one an epoch. */
 	uint64_t (*count_steps)(const struct lh_job *job);
+	bool is_elastic;   /* takes ranks back that were lost */
+	bool takes_sparse; /* gradients may be sent in part: compressors of sparse_form.h */
 };
 
 /* All strategies, the default first, NULL at the end. */
@@ -33,6 +35,11 @@ extern const struct lh_strategy_ops lh_strategy_parameter_server;
 
 /* `ring` with the transport nccl, which is none of them. */
 extern const struct lh_strategy_ops lh_strategy_nccl;
+
+extern const struct lh_strategy_ops lh_strategy_local_sgd;
+extern const struct lh_strategy_ops lh_strategy_diloco;
+extern const struct lh_strategy_ops lh_strategy_d_psgd;
+extern const struct lh_strategy_ops lh_strategy_ad_psgd;
 
 /* The strategy of that name, or NULL. */
 const struct lh_strategy_ops *lh_strategy_find(const char *name);

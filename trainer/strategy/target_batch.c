@@ -19,6 +19,7 @@
 #include "trainer/matchmaking.h"
 #include "trainer/progress.h"
 #include "trainer/strategy/averaging.h"
+#include "trainer/strategy/compressing.h"
 #include "trainer/strategy/strategy.h"
 
 /* News go out and are read every tenth of the time left, within these. */
@@ -406,7 +407,7 @@ int lh_target_batch_run(struct lh_rank *rank, struct lh_error *err)
 		return lh_fail(err, LH_ESYS, ENOMEM, "start a rank");
 	t->rank = rank;
 	t->job = rank->job;
-	t->averaging = rank->job->strategy->averaging;
+	t->averaging = lh_compressing_averaging(rank->job);
 	t->is_dynamic = rank->job->settings.balance == LH_BALANCE_DYNAMIC;
 	rc = run(t, err);
 	t->averaging->close(t->averager);

@@ -145,7 +145,6 @@ static void init_locks(struct lh_comm *comm)
 	pthread_condattr_t attr;
 
 	pthread_mutex_init(&comm->mutex, NULL);
-	pthread_mutex_init(&comm->traffic_mutex, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&comm->changed, &attr);
@@ -272,7 +271,6 @@ void lh_comm_close(struct lh_comm *comm)
 		lh_comm_detach(comm, peer);
 	pthread_cond_destroy(&comm->changed);
 	pthread_mutex_destroy(&comm->mutex);
-	pthread_mutex_destroy(&comm->traffic_mutex);
 	if (comm->filler_fd >= 0)
 		close(comm->filler_fd);
 	if (comm->failure_fd >= 0)

@@ -54,9 +54,8 @@ struct lh_comm {
 	const char **names; /* by rank */
 	int filler_fd;
 	int failure_fd;
-	pthread_mutex_t traffic_mutex; /* the traffic's rows */
-	pthread_mutex_t mutex;	       /* guards all below, the lanes and the requests */
-	pthread_cond_t changed;	       /* a request is no longer pending, or a lane failed */
+	pthread_mutex_t mutex;	/* guards all below, the lanes and the requests */
+	pthread_cond_t changed; /* a request is no longer pending, or a lane failed */
 	uint64_t n_done;
 	uint64_t sent_bytes;
 	uint64_t received_bytes;

@@ -48,9 +48,7 @@ static void count(struct lh_lane *lane, enum lh_traffic_kind kind, int64_t begin
 {
 	struct lh_comm *comm = lane->comm;
 
-	pthread_mutex_lock(&comm->traffic_mutex);
 	lh_traffic_add(comm->config.traffic, lane->peer, kind, begin_ns, end_ns, bytes);
-	pthread_mutex_unlock(&comm->traffic_mutex);
 }
 
 static int send_head(struct lh_stream *s, const uint8_t *head, uint64_t size, bool is_more,

@@ -59,6 +59,17 @@ template <typename T> T __shfl_xor_sync(unsigned int mask, T x, int lane)
 	return x;
 }
 
+/* Never fused with what follows; neither is anything else, for a machine without such instructions. */
+inline float __fmul_rn(float a, float b)
+{
+	return a * b;
+}
+
+inline float __fadd_rn(float a, float b)
+{
+	return a + b;
+}
+
 inline unsigned int atomicCAS(unsigned int *at, unsigned int expected, unsigned int value)
 {
 	unsigned int old = *at;
