@@ -9,6 +9,7 @@
 
 #include "collect/capture.h"
 #include "collect/collect_internal.h"
+#include "collect/released.h"
 #include "core/cleanup.h"
 #include "core/file.h"
 
@@ -210,12 +211,18 @@ static int write_tables(const char *run_dir, const struct lh_results *results, s
 		{"throughput.csv", &results->throughput},
 		{"traffic.csv", &results->traffic},
 		{"cost.csv", &results->cost.table},
+		{"released.csv", results->released.n_rows ? &results->released : NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		lh_cleanup_free char *path = lh_path_join(run_dir, files[i].name);
-		int r = path ? lh_table_write_csv(files[i].table, path, err)
-			     : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
+		lh_cleanup_free char *path =
+			files[i].table ? lh_path_join(run_dir, files[i].name) : NULL;
+		int r;
+
+		if (!files[i].table)
+			continue;
+		r = path ? lh_table_write_csv(files[i].table, path, err)
+			 : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
 
 		if (r < 0)
 			return r;
@@ -288,6 +295,7 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 
 	if (!events_dir)
 		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", run_dir);
+	results->summary.test_accuracy = NAN;
 	r = copy_names(sc, results, err);
 	if (r == 0)
 		r = lh_run_faults_read(run_dir, sc, &faults, err);
@@ -311,6 +319,8 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 		return r;
 	for (size_t i = 0; i < results->cost.notes.n_items; i++)
 		lh_notes_add(&results->notes, "%s", results->cost.notes.items[i]);
+	lh_released_compute(sc, results->summary.wall_ns, &results->cost, &results->released,
+			    &results->notes);
 	if (sc->run.charge_cpu)
 		lh_notes_add(&results->notes,
 			     "CPU time was charged: it passed in virtual time, that of emulating "
@@ -342,6 +352,7 @@ void lh_results_done(struct lh_results *results)
 	lh_table_done(&results->throughput);
 	lh_table_done(&results->traffic);
 	lh_cost_done(&results->cost);
+	lh_table_done(&results->released);
 	lh_notes_done(&results->invalid);
 	lh_notes_done(&results->notes);
 	memset(results, 0, sizeof(*results));

@@ -327,7 +327,11 @@ void lh_epochs_compute(const struct lh_scenario *sc, const struct lh_run_events 
 	for (size_t i = 0; i < events->n_finished; i++) {
 		struct means m = means_of(events, i);
 
+		struct lh_rank_score tested = score_of(events, i, true);
+
 		put_epoch(ret_table, events, i, &m, sc->workload.target_batch);
+		if (tested.counted)
+			summary->test_accuracy = tested.accuracy;
 		summary->samples += m.samples;
 		summary->local_sps += m.local_sps / n;
 		summary->calculation_s += m.calculation_s / n;

@@ -23,8 +23,11 @@ struct lh_learner_place {
 	uint32_t n_ranks;
 	uint32_t n_sites;
 	const uint32_t *ranks_of_sites; /* ranks by site, which are numbered site by site */
-	bool evaluates;			/* opens the test data, too */
-	bool takes_gradients;		/* steps use gradients from the host */
+	/* By site, of the samples that lie there; NULL: all ranks take them from anywhere. Borrowed
+	 * while it is opened. */
+	const double *shares_of_sites;
+	bool evaluates;	      /* opens the test data, too */
+	bool takes_gradients; /* steps use gradients from the host */
 };
 
 /* What a number of samples have shown. */

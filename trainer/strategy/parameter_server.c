@@ -181,6 +181,19 @@ static int check_job(const struct lh_job *job, struct lh_error *err)
 	return 0;
 }
 
+/* Of a server: an update of its own each epoch, and a message from each other server a period. */
+static uint64_t count_steps(const struct lh_job *job)
+{
+	uint32_t period = job->settings.period, n_others = 0;
+	uint64_t messages = (job->epochs + period - 1) / period;
+
+	for (uint32_t i = 1; i < job->n_ranks; i++)
+		n_others += strcmp(job->ranks[i].site, job->ranks[i - 1].site) != 0;
+	if (job->settings.exchange == LH_EXCHANGE_AVERAGING)
+		n_others = 0;
+	return job->epochs + n_others * messages;
+}
+
 /* A server has the other servers and its workers; a worker its server. */
 static int connect_rank(struct lh_rank *rank, const struct lh_ps_plan *plan, struct lh_error *err)
 {
@@ -226,4 +239,5 @@ const struct lh_strategy_ops lh_strategy_parameter_server = {
 	.doc = "a server per site, exchanging gradients or weights (Cloudless-Training)",
 	.check = check_job,
 	.run = run_rank,
+	.count_steps = count_steps,
 };

@@ -21,7 +21,10 @@ struct lh_strategy_ops {
 	 */
 	int (*run)(struct lh_rank *rank, struct lh_error *err);
 	const struct lh_averaging_ops *averaging; /* of gradients, or NULL */
-	bool is_elastic;			  /* takes ranks back that were lost */
+	/* Steps of a rank's optimizer in all, which the schedule of its learning rate spans. NULL:
+	 * one an epoch. */
+	uint64_t (*count_steps)(const struct lh_job *job);
+	bool is_elastic;   /* takes ranks back that were lost */
 	bool takes_sparse; /* gradients may be sent in part: compressors of sparse_form.h */
 };
 
