@@ -166,6 +166,27 @@ static void print_paths(const struct lh_plan *plan)
 		}
 }
 
+/* The inner networks, one of each kind; nothing where there is none. */
+static void print_inner(const struct lh_plan *plan)
+{
+	bool has_head = false;
+
+	for (size_t i = 0; i < plan->n_nodes; i++) {
+		const struct lh_plan_node *n = &plan->nodes[i];
+		char delay[CELL], rate[CELL];
+
+		if (!lh_plan_is_first_inner(plan, i))
+			continue;
+		if (!has_head)
+			printf("\n%-22s %6s %14s %14s\n", "inside each", "ranks", "delay",
+			       "bandwidth");
+		has_head = true;
+		printf("%-22s %6zu %14s %14s\n", plan->scenario->nodes[i].machine->name, n->n_ranks,
+		       show(LH_UNIT_DURATION, n->inner.delay_ns, delay),
+		       show(LH_UNIT_RATE, n->inner.bandwidth_bps, rate));
+	}
+}
+
 /* Sets text to what is random on a path. */
 static void describe_randomness(const struct lh_path_spec *s, const struct lh_jitter_table *jitter,
 				char *text, size_t n_text)
@@ -372,6 +393,7 @@ int lh_dry_run(const struct lh_scenario *sc, bool json)
 			print_command(sc);
 		print_nodes(plan);
 		print_paths(plan);
+		print_inner(plan);
 		print_randomness(plan);
 		print_timeline(sc);
 		print_settings(plan);

@@ -296,7 +296,7 @@ static int check_ranks(const struct lh_run *run, struct lh_error *err)
 {
 	const struct lh_scenario *sc = run->ex->scenario;
 
-	if (run->ex->command || run->ex->verifies || sc->n_ranks <= LH_JOB_RANKS_MAX)
+	if (run->command || run->ex->verifies || sc->n_ranks <= LH_JOB_RANKS_MAX)
 		return 0;
 	return lh_fail(err, LH_EINPUT, 0,
 		       "%s: nodes: %zu ranks with a trainer each; expected at most %d (longhaul "

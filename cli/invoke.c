@@ -17,6 +17,18 @@
 
 static const char temporary_prefix[] = "longhaul-exec-";
 
+/* Whether a rank is the one that is named, or of the node that is; with neither, the first. */
+static bool is_chosen(const struct lh_invocation *in, size_t rank)
+{
+	const struct lh_scenario *sc = in->scenario;
+
+	if (in->all || !in->node)
+		return in->all || rank == 0;
+	return strcmp(in->node, sc->ranks[rank].name) == 0 ||
+	       (strcmp(in->node, lh_node_of(sc, rank)->name) == 0 &&
+		(!in->terminal || sc->ranks[rank].local == 0));
+}
+
 /* Which ranks run the command. */
 static int choose_ranks(const struct lh_invocation *in, struct lh_command *command,
 			struct lh_error *err)
@@ -27,9 +39,7 @@ static int choose_ranks(const struct lh_invocation *in, struct lh_command *comma
 	if (!command->ranks)
 		return lh_fail(err, LH_ESYS, ENOMEM, "choose nodes");
 	for (size_t i = 0; i < sc->n_ranks; i++)
-		if (in->all || (in->node ? strcmp(in->node, sc->ranks[i].name) == 0 ||
-						   strcmp(in->node, lh_node_of(sc, i)->name) == 0
-					 : i == 0))
+		if (is_chosen(in, i))
 			command->ranks[command->n_ranks++] = i;
 	if (!command->n_ranks)
 		return lh_fail(err, LH_EUSAGE, 0, "no node '%s'; there are %zu, from %s to %s",

@@ -133,6 +133,17 @@ static int read_begin(const char *run_dir, const struct lh_run_events *events, i
 	return r;
 }
 
+/* Says so where a run took longer than interruptions were drawn for. */
+static void note_end_of_spot(const struct lh_scenario *sc, int64_t end_ns, struct lh_notes *notes)
+{
+	int64_t for_ns = sc->spot.for_ns < 0 ? LH_SPOT_FOR_NS : sc->spot.for_ns;
+	char length[64];
+
+	if (sc->spot.mean_time_to_preemption_ns > 0 && end_ns > for_ns)
+		lh_notes_add(notes, "spot interruptions were drawn for %s alone (spot.for)",
+			     lh_unit_format(LH_UNIT_DURATION, for_ns, length, sizeof(length)));
+}
+
 /* For how long of the training each node was away; owned by the caller. */
 static int count_away(const struct lh_scenario *sc, const struct lh_run_events *events,
 		      const struct lh_run_faults *faults, const char *run_dir,
@@ -154,6 +165,7 @@ static int count_away(const struct lh_scenario *sc, const struct lh_run_events *
 			     "nodes were preempted %zu times, came back %zu times and joined late "
 			     "%zu times: faults.csv",
 			     faults->n_preemptions, faults->n_returns, faults->n_joins);
+	note_end_of_spot(sc, s->begin_ns + s->wall_ns - begin_ns, &results->notes);
 	*ret_away_ns = lh_steal(&away_ns);
 	return 0;
 }

@@ -296,9 +296,6 @@ static const struct lh_column columns_of_traffic[] = {
 	{"ack_packets", "ack packets", LH_CELL_INT, 0, 0, 6},
 };
 
-/* To whom a site's nodes send over their inner networks; no name of a site. */
-static const char inside_node[] = "(inside node)";
-
 static bool is_silent(const struct lh_traffic_second *second)
 {
 	for (int q = 0; q < LH_N_TRAFFIC_QUANTITIES; q++)
@@ -327,8 +324,8 @@ void lh_run_traffic_format(const struct lh_scenario *sc, const struct lh_run_tra
 		lh_table_put_int(ret_table, (int64_t)second);
 		lh_table_put_text(ret_table,
 				  sc->network.sites[pair < n * n ? pair / n : pair - n * n].name);
-		lh_table_put_text(ret_table,
-				  pair < n * n ? sc->network.sites[pair % n].name : inside_node);
+		lh_table_put_text(ret_table, pair < n * n ? sc->network.sites[pair % n].name
+							  : LH_TRAFFIC_INSIDE_NODE);
 		for (int q = 0; q < LH_N_TRAFFIC_QUANTITIES; q++) {
 			if (q >= LH_TRAFFIC_WIRE_BYTES ? !traffic->has_counters
 						       : !traffic->has_events)

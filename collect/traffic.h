@@ -23,6 +23,9 @@
 
 enum { LH_TRAFFIC_SECONDS_MAX = 10000000 };
 
+/* To whom a site's nodes send over their inner networks, as in traffic.csv; no name of a site. */
+#define LH_TRAFFIC_INSIDE_NODE "(inside node)"
+
 /* The quantities of one directed pair in one second. */
 enum lh_traffic_quantity {
 	LH_TRAFFIC_PAYLOAD_BYTES,

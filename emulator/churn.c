@@ -182,6 +182,7 @@ int lh_churn_begin(struct lh_churn *c, struct lh_net *net, int64_t begin_ns, con
 	c->csv = csv_path ? fopen(csv_path, "we") : NULL;
 	if (!c->csv)
 		return lh_fail(err, LH_ESYS, errno, "create faults.csv");
+	setvbuf(c->csv, NULL, _IOLBF, 0);
 	fputs("t_s,node,event,planned_s,cause\n", c->csv);
 	for (size_t i = 0; i < c->plan->scenario->n_absences; i++) {
 		const struct lh_absence *a = &c->plan->scenario->absences[i];

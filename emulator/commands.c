@@ -8,197 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/cleanup.h"
 #include "core/file.h"
-#include "emulator/command.h"
-#include "emulator/engine_internal.h"
-#include "emulator/program.h"
-#include "emulator/reports.h"
-#include "emulator/variables.h"
+#include "emulator/commands_internal.h"
 
 enum {
 	READ_BYTES = 65536,
 	GRACE_S = 10,	 /* of the others, when one has failed */
 	TIMED_OUT = 124, /* as timeout(1) ends */
-	HOST_NAME_LENGTH_MAX = 64,
-	IDLE_MAX = 9, /* seconds left out between two samples */
+	IDLE_MAX = 9,	 /* seconds left out between two samples */
 };
-
-/* AWAY: its node is, or goes and it has left before. */
-enum ending { RUNNING, ENDED, STOPPED, OUT_OF_TIME, STOPPED_AS_ASKED, AWAY };
 
 static const char *const ending_names[] = {"running",	 "ended",      "stopped",
 					   "time limit", "stop after", "preempted"};
 
-/* One rank's program. */
-struct job {
-	size_t rank; /* of the scenario; among those that run it is its place in the list */
-	char *host_name;
-	struct lh_program program;
-	int file_fds[LH_N_REPORT_STREAMS]; /* where what it says is kept */
-	char *fifo;			   /* that its reports come through; NULL: none */
-	int fifo_fd;			   /* -1: none */
-	struct lh_reports *reports;
-	enum ending ending;
-	bool is_told; /* that its node goes away: if it ends, that is why */
-	unsigned n_starts;
-	int64_t begin_ns; /* of its last start */
-	int64_t end_ns;
-};
-
-struct jobs {
-	struct lh_engine *e;
-	const struct lh_command *command;
-	struct job *list;
-	size_t n;
-	char *hosts_path;
-	char *report_path; /* in the nodes; NULL: none */
-	bool has_made_report_file;
-	char *doors_folder;	      /* NULL: none */
-	struct lh_terminal *terminal; /* of the first job; NULL: none */
-	struct pollfd *polled;	      /* one of each job's streams, the signals, the terminal's */
-	int signal_fd;
-	int heartbeat_fd; /* -1: nobody listens */
-	int64_t beats;
-	bool some_ended;   /* since one last looked */
-	long first_failed; /* -1: none */
-	int64_t deadline_ns;
-	enum ending deadline_is;
-};
-
-static const char *const stream_names[] = {"stdout", "stderr", "jsonl"};
-
-/* The pipe that a program writes its reports into, held open so that it never ends. */
-static int open_fifo(struct job *job, const struct lh_engine *e, struct lh_error *err)
-{
-	job->fifo = lh_strf("%s/nodes/%s.fifo", e->req->run_dir, job->host_name);
-	if (!job->fifo || mkfifo(job->fifo, 0600) < 0 || chmod(job->fifo, 0666) < 0 ||
-	    (job->fifo_fd = open(job->fifo, O_RDWR | O_NONBLOCK | O_CLOEXEC)) < 0)
-		return lh_fail(err, LH_ESYS, errno, "make nodes/%s.fifo", job->host_name);
-	return 0;
-}
-
-/* nodes/SITE-N.stdout, .stderr and, where the program reports into a file, .jsonl. */
-static int open_files(struct job *job, const struct jobs *jobs, struct lh_error *err)
-{
-	const struct lh_engine *e = jobs->e;
-
-	for (int i = 0; i < (jobs->report_path ? LH_N_REPORT_STREAMS : LH_REPORT_FILE); i++) {
-		lh_cleanup_free char *path =
-			lh_strf("%s/nodes/%s.%s", e->req->run_dir, job->host_name, stream_names[i]);
-
-		job->file_fds[i] =
-			path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
-		if (job->file_fds[i] < 0)
-			return lh_fail(err, LH_ESYS, errno, "create nodes/%s.%s", job->host_name,
-				       stream_names[i]);
-	}
-	return jobs->report_path ? open_fifo(job, e, err) : 0;
-}
-
-static int open_reports(struct jobs *jobs, size_t rank, struct lh_error *err)
-{
-	const struct lh_engine *e = jobs->e;
-	struct job *job = &jobs->list[rank];
-	const struct lh_reports_spec spec = {&e->req->scenario->workload.progress,
-					     e->plan->ranks[job->rank].name, rank, jobs->n,
-					     e->req->owns_kernel};
-	unsigned before = job->n_starts;
-	lh_cleanup_free char *path =
-		before ? lh_strf("%s/events/rank-%zu.%u.jsonl", e->req->run_dir, rank, before)
-		       : lh_strf("%s/events/rank-%zu.jsonl", e->req->run_dir, rank);
-
-	return path ? lh_reports_open(path, &spec, job->begin_ns, &job->reports, err)
-		    : lh_fail(err, LH_ESYS, ENOMEM, "read reports");
-}
-
-/* Names and addresses of all nodes, for /etc/hosts. */
-static int write_hosts(const struct lh_engine *e, struct lh_error *err)
-{
-	lh_cleanup_free char *path = lh_engine_path(e, "hosts");
-	lh_cleanup_fclose FILE *f = path ? fopen(path, "we") : NULL;
-	char address[16];
-
-	if (!f)
-		return lh_fail(err, LH_ESYS, errno, "create hosts");
-	fputs("127.0.0.1 localhost\n", f);
-	for (size_t i = 0; i < e->plan->n_ranks; i++) {
-		lh_cleanup_free char *name = lh_host_name(e->plan->ranks[i].name);
-
-		fprintf(f, "%s %s\n",
-			lh_address_format(e->plan->ranks[i].address, address, sizeof(address)),
-			name ? name : "");
-	}
-	return fflush(f) == 0 ? 0 : lh_fail(err, LH_ESYS, errno, "write hosts");
-}
-
-/* Starts a node's program, for the first time or again: then without the terminal, whose other end
- * belongs to the one that was killed. */
-static int start_job(struct jobs *jobs, size_t rank, struct lh_error *err)
-{
-	struct lh_engine *e = jobs->e;
-	struct job *job = &jobs->list[rank];
-	bool has_terminal = rank == 0 && jobs->terminal && !job->n_starts;
-	const struct lh_variables_spec of = {.member = job->rank,
-					     .rank = rank,
-					     .n_ranks = jobs->n,
-					     .master = jobs->list[0].rank,
-					     .report_path = jobs->report_path,
-					     .doors_folder = jobs->doors_folder,
-					     .incarnation = job->n_starts};
-	struct lh_variables ours;
-	lh_cleanup_free char **environment = NULL;
-	struct lh_program_spec spec = {
-		.argv = e->req->scenario->workload.command,
-		.cwd = jobs->command->cwd,
-		.host_name = job->host_name,
-		.hosts_path = jobs->hosts_path,
-		.file_limit = &e->file_limit,
-		.report_path = jobs->report_path,
-		.doors_folder = jobs->doors_folder,
-		.input_fd = has_terminal ? lh_terminal_program_fd(jobs->terminal) : 0,
-		.is_terminal = has_terminal && jobs->command->terminal == LH_TERMINAL_TTY,
-	};
-	lh_cleanup_free char **argv =
-		calloc(e->req->scenario->workload.n_command + 1, sizeof(*argv));
-	int r;
-
-	lh_variables_make(e->plan, &of, jobs->command->environment, &ours);
-	environment = lh_variables_merge(jobs->command->environment, &ours);
-	spec.environment = environment;
-	if (argv)
-		memcpy(argv, spec.argv, e->req->scenario->workload.n_command * sizeof(*argv));
-	spec.argv = argv;
-	r = environment && argv ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "start a program");
-	if (r == 0 && !job->n_starts)
-		r = open_files(job, jobs, err);
-	spec.report_fifo = job->fifo;
-	job->begin_ns = lh_now_ns();
-	if (r == 0)
-		r = open_reports(jobs, rank, err);
-	if (r == 0)
-		r = lh_program_start(e->net, job->rank, &spec, &job->program, err);
-	if (r == 0 && spec.input_fd)
-		r = lh_terminal_begin(jobs->terminal, err);
-	lh_variables_done(&ours);
-	job->n_starts++;
-	job->ending = RUNNING;
-	job->is_told = false;
-	return r < 0 ? lh_error_prefix(err, "node %s", e->plan->ranks[job->rank].name) : 0;
-}
-
 /* Where a stream of a program is read from; -1: nowhere. */
-static int fd_of(const struct job *job, size_t stream)
+static int fd_of(const struct lh_command_job *job, size_t stream)
 {
 	return stream == LH_REPORT_FILE ? job->fifo_fd : job->program.out_fds[stream];
 }
 
 /* Moves what a program has said into its file; 1 where there was something, 0 at its end or
  * where there is nothing now. */
-static int drain(struct jobs *jobs, struct job *job, size_t stream, struct lh_error *err)
+static int drain(struct lh_command_jobs *jobs, struct lh_command_job *job, size_t stream,
+		 struct lh_error *err)
 {
 	char buf[READ_BYTES];
 	ssize_t n = read(fd_of(job, stream), buf, sizeof(buf));
@@ -226,7 +61,8 @@ static int drain(struct jobs *jobs, struct job *job, size_t stream, struct lh_er
 	return n < 0 ? (int)n : 1;
 }
 
-static void set_deadline(struct jobs *jobs, int64_t deadline_ns, enum ending is)
+static void set_deadline(struct lh_command_jobs *jobs, int64_t deadline_ns,
+			 enum lh_command_ending is)
 {
 	if (deadline_ns >= jobs->deadline_ns)
 		return;
@@ -234,15 +70,15 @@ static void set_deadline(struct jobs *jobs, int64_t deadline_ns, enum ending is)
 	jobs->deadline_is = is;
 }
 
-static int status_of(const struct job *job)
+static int status_of(const struct lh_command_job *job)
 {
-	if (job->ending == STOPPED_AS_ASKED || job->ending == AWAY)
+	if (job->ending == LH_COMMAND_STOPPED_AS_ASKED || job->ending == LH_COMMAND_AWAY)
 		return 0;
-	return job->ending == OUT_OF_TIME ? TIMED_OUT : lh_program_status(&job->program);
+	return job->ending == LH_COMMAND_OUT_OF_TIME ? TIMED_OUT : lh_program_status(&job->program);
 }
 
 /* Takes all that a program has still said. */
-static int drain_all(struct jobs *jobs, struct job *job, struct lh_error *err)
+static int drain_all(struct lh_command_jobs *jobs, struct lh_command_job *job, struct lh_error *err)
 {
 	for (size_t i = 0; i < LH_N_REPORT_STREAMS; i++) {
 		int r = 1;
@@ -256,12 +92,12 @@ static int drain_all(struct jobs *jobs, struct job *job, struct lh_error *err)
 }
 
 /* Of a program whose node has gone, or that has left because it goes. */
-static int note_loss(struct jobs *jobs, struct job *job, struct lh_error *err)
+static int note_loss(struct lh_command_jobs *jobs, struct lh_command_job *job, struct lh_error *err)
 {
 	int r;
 
 	job->end_ns = lh_now_ns();
-	job->ending = AWAY;
+	job->ending = LH_COMMAND_AWAY;
 	r = drain_all(jobs, job, err);
 	if (r == 0)
 		r = lh_reports_break_off(job->reports, job->end_ns, err);
@@ -271,11 +107,12 @@ static int note_loss(struct jobs *jobs, struct job *job, struct lh_error *err)
 	return r;
 }
 
-static int note_end(struct jobs *jobs, struct job *job, enum ending ending, struct lh_error *err)
+static int note_end(struct lh_command_jobs *jobs, struct lh_command_job *job,
+		    enum lh_command_ending ending, struct lh_error *err)
 {
 	int r;
 
-	if (ending == ENDED && job->is_told)
+	if (ending == LH_COMMAND_ENDED && job->is_told)
 		return note_loss(jobs, job, err);
 	job->end_ns = lh_now_ns();
 	job->ending = ending;
@@ -289,38 +126,40 @@ static int note_end(struct jobs *jobs, struct job *job, enum ending ending, stru
 	if (jobs->first_failed < 0 && status_of(job) != 0) {
 		jobs->first_failed = (long)(job - jobs->list);
 		if (!jobs->command->keep_going)
-			set_deadline(jobs, job->end_ns + GRACE_S * (int64_t)LH_NS_PER_S, STOPPED);
+			set_deadline(jobs, job->end_ns + GRACE_S * (int64_t)LH_NS_PER_S,
+				     LH_COMMAND_STOPPED);
 	}
 	return 0;
 }
 
-static size_t node_of(const struct jobs *jobs, const struct job *job)
+static size_t node_of(const struct lh_command_jobs *jobs, const struct lh_command_job *job)
 {
 	return jobs->e->plan->ranks[job->rank].node;
 }
 
 /* Whether a program that is away comes back in time. */
-static bool is_awaited(const struct jobs *jobs, const struct job *job, bool is_over)
+static bool is_awaited(const struct lh_command_jobs *jobs, const struct lh_command_job *job,
+		       bool is_over)
 {
-	return job->ending == AWAY && !is_over &&
+	return job->ending == LH_COMMAND_AWAY && !is_over &&
 	       lh_churn_will_start(jobs->e->churn, node_of(jobs, job));
 }
 
 /* Notes those that have ended; returns how many still run or are still to come. */
-static int look_at_all(struct jobs *jobs, size_t *ret_running, struct lh_error *err)
+static int look_at_all(struct lh_command_jobs *jobs, size_t *ret_running, struct lh_error *err)
 {
 	bool is_over = lh_now_ns() >= jobs->deadline_ns;
 	int r = 0;
 
 	*ret_running = 0;
 	for (size_t i = 0; i < jobs->n && r == 0; i++) {
-		struct job *job = &jobs->list[i];
+		struct lh_command_job *job = &jobs->list[i];
 
 		*ret_running += is_awaited(jobs, job, is_over);
-		if (job->ending != RUNNING)
+		if (job->ending != LH_COMMAND_RUNNING)
 			continue;
 		if (jobs->some_ended && lh_program_has_ended(&job->program)) {
-			r = note_end(jobs, job, ENDED, err);
+			r = note_end(jobs, job, LH_COMMAND_ENDED, err);
 			*ret_running += is_awaited(jobs, job, is_over);
 		} else if (is_over) {
 			lh_program_kill(&job->program);
@@ -334,7 +173,7 @@ static int look_at_all(struct jobs *jobs, size_t *ret_running, struct lh_error *
 }
 
 /* Waits until something happens, at most until until_ns, and takes what was said. */
-static int wait_and_take(struct jobs *jobs, int64_t until_ns, struct lh_error *err)
+static int wait_and_take(struct lh_command_jobs *jobs, int64_t until_ns, struct lh_error *err)
 {
 	int64_t left_ns = until_ns - lh_now_ns();
 	struct timespec timeout = {left_ns > 0 ? left_ns / LH_NS_PER_S : 0,
@@ -363,13 +202,13 @@ static int wait_and_take(struct jobs *jobs, int64_t until_ns, struct lh_error *e
 }
 
 /* For whoever watches from outside whether time passes. */
-static void beat(struct jobs *jobs)
+static void beat(struct lh_command_jobs *jobs)
 {
 	if (jobs->heartbeat_fd >= 0)
 		(void)!ftruncate(jobs->heartbeat_fd, ++jobs->beats);
 }
 
-static int wait_for_all(struct jobs *jobs, struct lh_error *err)
+static int wait_for_all(struct lh_command_jobs *jobs, struct lh_error *err)
 {
 	int64_t next_ns = jobs->e->begin_ns + LH_SAMPLE_NS;
 	/* where nothing passes one looks less often, unless rates of a second are judged */
@@ -400,11 +239,11 @@ static int wait_for_all(struct jobs *jobs, struct lh_error *err)
 	}
 }
 
-static json_t *job_to_json(const struct jobs *jobs, size_t rank)
+static json_t *job_to_json(const struct lh_command_jobs *jobs, size_t rank)
 {
-	const struct job *job = &jobs->list[rank];
+	const struct lh_command_job *job = &jobs->list[rank];
 	const struct lh_plan_rank *node = &jobs->e->plan->ranks[job->rank];
-	int sig = job->ending == ENDED ? lh_program_signal(&job->program) : 0;
+	int sig = job->ending == LH_COMMAND_ENDED ? lh_program_signal(&job->program) : 0;
 	char address[16];
 	json_t *doc = json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:I, s:I}", "node", node->name,
 				"host", job->host_name, "address",
@@ -420,11 +259,12 @@ static json_t *job_to_json(const struct jobs *jobs, size_t rank)
 	return doc;
 }
 
-static int write_result(const struct jobs *jobs, struct lh_error *err)
+static int write_result(const struct lh_command_jobs *jobs, struct lh_error *err)
 {
 	const struct lh_workload *w = &jobs->e->req->scenario->workload;
 	json_t *command = json_array(), *nodes = json_array();
-	const struct job *failed = jobs->first_failed < 0 ? NULL : &jobs->list[jobs->first_failed];
+	const struct lh_command_job *failed =
+		jobs->first_failed < 0 ? NULL : &jobs->list[jobs->first_failed];
 	json_t *doc;
 
 	for (size_t i = 0; i < w->n_command; i++)
@@ -437,109 +277,11 @@ static int write_result(const struct jobs *jobs, struct lh_error *err)
 	return lh_engine_write_json(jobs->e, "exec.json", doc, err);
 }
 
-/* The folders for what is said and reported. */
-static int make_folders(struct jobs *jobs, struct lh_error *err)
-{
-	const char *file = jobs->e->req->scenario->workload.progress.file;
-	lh_cleanup_free char *nodes = lh_engine_path(jobs->e, "nodes");
-	lh_cleanup_free char *events = lh_engine_path(jobs->e, "events");
-	int r = nodes && events ? lh_dir_make(nodes, err)
-				: lh_fail(err, LH_ESYS, ENOMEM, "start programs");
-
-	if (r == 0)
-		r = lh_dir_make(events, err);
-	if (r == 0 && file && !(jobs->report_path = lh_path_join(jobs->command->cwd, file)))
-		r = lh_fail(err, LH_ESYS, ENOMEM, "start programs");
-	if (r == 0 && jobs->command->terminal) {
-		jobs->doors_folder = lh_engine_path(jobs->e, "doors");
-		r = jobs->doors_folder ? lh_dir_make(jobs->doors_folder, err)
-				       : lh_fail(err, LH_ESYS, ENOMEM, "start programs");
-	}
-	jobs->has_made_report_file = jobs->report_path && !lh_path_exists(jobs->report_path);
-	return r;
-}
-
-static int prepare(struct jobs *jobs, struct lh_error *err)
-{
-	const struct lh_engine_request *req = jobs->e->req;
-	sigset_t set;
-	int r = make_folders(jobs, err);
-
-	if (r == 0)
-		r = write_hosts(jobs->e, err);
-	if (r < 0)
-		return r;
-	jobs->list = calloc(jobs->n, sizeof(*jobs->list));
-	jobs->polled = calloc(LH_N_REPORT_STREAMS * jobs->n + 1 + LH_TERMINAL_POLLS,
-			      sizeof(*jobs->polled));
-	if (!jobs->list || !jobs->polled)
-		return lh_fail(err, LH_ESYS, ENOMEM, "start programs");
-	for (size_t i = 0; i < jobs->n; i++) {
-		struct job *job = &jobs->list[i];
-		const char *node;
-
-		*job = (struct job){.rank = jobs->command->ranks[i],
-				    .program = LH_PROGRAM_NONE,
-				    .ending = AWAY,
-				    .file_fds = {-1, -1, -1},
-				    .fifo_fd = -1};
-		node = jobs->e->plan->ranks[job->rank].name;
-		job->host_name = lh_host_name(node);
-		if (!job->host_name || strlen(job->host_name) > HOST_NAME_LENGTH_MAX)
-			return lh_fail(err, LH_ERUN, 0,
-				       "the name of node %s is too long for a host's (%d)", node,
-				       HOST_NAME_LENGTH_MAX);
-	}
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, SIGALRM); /* of the timeline */
-	jobs->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (jobs->signal_fd < 0)
-		return lh_fail(err, LH_ESYS, errno, "open a signal descriptor");
-	if (jobs->command->terminal &&
-	    (r = lh_terminal_open(jobs->command->terminal, req->link_fd, &jobs->terminal, err)) < 0)
-		return r;
-	if (req->heartbeat_path)
-		jobs->heartbeat_fd =
-			open(req->heartbeat_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	return 0;
-}
-
-static void jobs_done(struct jobs *jobs)
-{
-	for (size_t i = 0; jobs->list && i < jobs->n; i++) {
-		struct job *job = &jobs->list[i];
-
-		lh_program_done(&job->program);
-		for (int k = 0; k < LH_N_REPORT_STREAMS; k++)
-			if (job->file_fds[k] >= 0)
-				close(job->file_fds[k]);
-		if (job->fifo_fd >= 0)
-			close(job->fifo_fd);
-		if (job->fifo)
-			unlink(job->fifo);
-		lh_reports_free(job->reports);
-		free(job->fifo);
-		free(job->host_name);
-	}
-	/* the pipes stood over it: nothing was written into it */
-	if (jobs->has_made_report_file)
-		unlink(jobs->report_path);
-	free(jobs->report_path);
-	free(jobs->doors_folder);
-	lh_terminal_close(jobs->terminal);
-	free(jobs->list);
-	free(jobs->polled);
-	if (jobs->signal_fd >= 0)
-		close(jobs->signal_fd);
-	if (jobs->heartbeat_fd >= 0)
-		close(jobs->heartbeat_fd);
-}
-
 /* ---- nodes that go and come -------------------------------------------------------------- */
 
 /* The next job in a node, after one (NULL: the first); NULL where there is no more. */
-static struct job *next_in(struct jobs *jobs, size_t node, struct job *job)
+static struct lh_command_job *next_in(struct lh_command_jobs *jobs, size_t node,
+				      struct lh_command_job *job)
 {
 	for (job = job ? job + 1 : jobs->list; job < jobs->list + jobs->n; job++)
 		if (node_of(jobs, job) == node)
@@ -549,11 +291,11 @@ static struct job *next_in(struct jobs *jobs, size_t node, struct job *job)
 
 static bool is_done(void *context, size_t node)
 {
-	struct job *job = next_in(context, node, NULL);
+	struct lh_command_job *job = next_in(context, node, NULL);
 	bool has_any = job;
 
 	for (; job; job = next_in(context, node, job))
-		if (job->ending == RUNNING || job->ending == AWAY)
+		if (job->ending == LH_COMMAND_RUNNING || job->ending == LH_COMMAND_AWAY)
 			return false;
 	return has_any;
 }
@@ -561,7 +303,7 @@ static bool is_done(void *context, size_t node)
 static int notify(void *context, size_t node, struct lh_error *err)
 {
 	(void)err;
-	for (struct job *job = NULL; (job = next_in(context, node, job));) {
+	for (struct lh_command_job *job = NULL; (job = next_in(context, node, job));) {
 		job->is_told = true;
 		lh_program_ask(&job->program);
 	}
@@ -572,8 +314,8 @@ static int end_jobs(void *context, size_t node, struct lh_error *err)
 {
 	int r = 0;
 
-	for (struct job *job = NULL; r == 0 && (job = next_in(context, node, job));) {
-		if (job->ending != RUNNING)
+	for (struct lh_command_job *job = NULL; r == 0 && (job = next_in(context, node, job));) {
+		if (job->ending != LH_COMMAND_RUNNING)
 			continue;
 		lh_program_kill(&job->program);
 		r = note_loss(context, job, err);
@@ -583,14 +325,14 @@ static int end_jobs(void *context, size_t node, struct lh_error *err)
 
 static int start_again(void *context, size_t node, unsigned incarnation, struct lh_error *err)
 {
-	struct jobs *jobs = context;
+	struct lh_command_jobs *jobs = context;
 	int r = 0;
 
 	(void)incarnation;
 	if (lh_now_ns() >= jobs->deadline_ns)
 		return 0;
-	for (struct job *job = NULL; r == 0 && (job = next_in(context, node, job));)
-		r = start_job(jobs, (size_t)(job - jobs->list), err);
+	for (struct lh_command_job *job = NULL; r == 0 && (job = next_in(context, node, job));)
+		r = lh_command_start(jobs, (size_t)(job - jobs->list), err);
 	return r;
 }
 
@@ -601,15 +343,16 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	const struct lh_command *command = e->req->command;
 	const struct lh_workload *workload = &e->req->scenario->workload;
 	lh_cleanup_free char *hosts = lh_engine_path(e, "hosts");
-	struct jobs jobs = {.e = e,
-			    .hosts_path = hosts,
-			    .command = command,
-			    .n = command->n_ranks,
-			    .signal_fd = -1,
-			    .heartbeat_fd = -1,
-			    .first_failed = -1,
-			    .deadline_ns = INT64_MAX};
-	int r = hosts ? prepare(&jobs, err) : lh_fail(err, LH_ESYS, ENOMEM, "start programs");
+	struct lh_command_jobs jobs = {.e = e,
+				       .hosts_path = hosts,
+				       .command = command,
+				       .n = command->n_ranks,
+				       .signal_fd = -1,
+				       .heartbeat_fd = -1,
+				       .first_failed = -1,
+				       .deadline_ns = INT64_MAX};
+	int r = hosts ? lh_command_prepare(&jobs, err)
+		      : lh_fail(err, LH_ESYS, ENOMEM, "start programs");
 
 	e->begin_ns = lh_now_ns();
 	if (r == 0)
@@ -617,20 +360,21 @@ int lh_run_commands(struct lh_engine *e, struct lh_error *err)
 	if (r == 0)
 		r = lh_engine_begin_churn(e, &churn_ops, &jobs, err);
 	if (command->time_limit_ns)
-		set_deadline(&jobs, e->begin_ns + command->time_limit_ns, OUT_OF_TIME);
+		set_deadline(&jobs, e->begin_ns + command->time_limit_ns, LH_COMMAND_OUT_OF_TIME);
 	if (workload->time_limit_ns > 0)
-		set_deadline(&jobs, e->begin_ns + workload->time_limit_ns, OUT_OF_TIME);
+		set_deadline(&jobs, e->begin_ns + workload->time_limit_ns, LH_COMMAND_OUT_OF_TIME);
 	if (workload->stop_after_ns > 0)
-		set_deadline(&jobs, e->begin_ns + workload->stop_after_ns, STOPPED_AS_ASKED);
+		set_deadline(&jobs, e->begin_ns + workload->stop_after_ns,
+			     LH_COMMAND_STOPPED_AS_ASKED);
 	for (size_t i = 0; i < jobs.n && r == 0; i++)
 		if (!lh_churn_is_away(e->churn, node_of(&jobs, &jobs.list[i])))
-			r = start_job(&jobs, i, err);
+			r = lh_command_start(&jobs, i, err);
 	if (r == 0)
 		r = wait_for_all(&jobs, err);
 	e->end_ns = lh_now_ns();
 	if (r == 0)
 		r = write_result(&jobs, err);
-	jobs_done(&jobs);
+	lh_command_jobs_done(&jobs);
 	if (r == 0)
 		r = lh_engine_sample(e, err);
 	return r < 0 ? r : 0;

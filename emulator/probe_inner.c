@@ -8,8 +8,9 @@
 #include "emulator/probe_internal.h"
 
 enum {
-	SETTLE_NS = 2 * LH_NS_PER_MS, /* windows open within some tens of us */
-	MEASURE_NS = 2 * LH_NS_PER_MS,
+	SPAN_FLOOR_NS = 2 * LH_NS_PER_MS,
+	SETTLE_RTTS = 20,
+	SPAN_PKTS = 100, /* that take at least as long: one more or less is 1 % */
 };
 
 static const double ratio = 0.05;
@@ -32,20 +33,28 @@ int64_t lh_inner_stream_bps(const struct lh_plan *plan, size_t node)
 	return (int64_t)link;
 }
 
+/* Time that bytes take at a port. */
+static double time_ns(const struct lh_plan_inner *inner, double bytes)
+{
+	return bytes * 8 / (double)inner->bandwidth_bps * LH_NS_PER_S;
+}
+
 static int add_rtt(const struct lh_plan *plan, size_t node, int64_t rtt_ns, struct lh_links *links,
 		   struct lh_error *err)
 {
 	bool is_virtual = lh_run_is_exact(&plan->scenario->run);
+	const struct lh_plan_inner *inner = &plan->nodes[node].inner;
 	struct lh_link_row *row = lh_links_add(links);
 
 	if (!row)
 		return lh_fail(err, LH_ESYS, ENOMEM, "probe inner networks");
 	row->kind = LH_LINK_INNER_RTT;
 	row->from_node = row->to_node = node;
-	row->target = 2 * (double)plan->nodes[node].inner.delay_ns / LH_NS_PER_MS;
+	row->target = 2 * (double)inner->delay_ns / LH_NS_PER_MS;
 	row->achieved = rtt_ns < 0 ? -1 : (double)rtt_ns / LH_NS_PER_MS;
 	row->tolerance_ratio = ratio;
-	row->tolerance_abs = is_virtual ? rtt_abs_ms_virtual : rtt_abs_ms_real;
+	row->tolerance_abs = (is_virtual ? rtt_abs_ms_virtual : rtt_abs_ms_real) +
+			     2 * time_ns(inner, LH_ECHO_WIRE_BYTES) / LH_NS_PER_MS;
 	row->published = -1;
 	lh_links_judge(links, row);
 	return 0;
@@ -54,16 +63,20 @@ static int add_rtt(const struct lh_plan *plan, size_t node, int64_t rtt_ns, stru
 static int add_stream(struct lh_net *net, const struct lh_plan *plan, size_t node,
 		      struct lh_links *links, struct lh_error *err)
 {
+	const struct lh_plan_inner *inner = &plan->nodes[node].inner;
+	int64_t span_ns = (int64_t)time_ns(inner, (double)SPAN_PKTS * LH_INNER_MTU_BYTES);
 	struct lh_stream_job job = {.from = node,
 				    .to = node,
 				    .streams = 1,
-				    .settle_ns = SETTLE_NS,
-				    .measure_ns = MEASURE_NS,
+				    .measure_ns = span_ns > SPAN_FLOOR_NS ? span_ns : SPAN_FLOOR_NS,
 				    .n_phases = 1};
 	int64_t target_bps = lh_inner_stream_bps(plan, node);
-	int r = lh_probe_streams(net, plan, &job, 1, err);
-	struct lh_link_row *row = r < 0 ? NULL : lh_links_add(links);
+	struct lh_link_row *row;
+	int r;
 
+	job.settle_ns = job.measure_ns + 2 * SETTLE_RTTS * inner->delay_ns;
+	r = lh_probe_streams(net, plan, &job, 1, err);
+	row = r < 0 ? NULL : lh_links_add(links);
 	if (!row)
 		return r < 0 ? r : lh_fail(err, LH_ESYS, ENOMEM, "probe inner networks");
 	row->kind = LH_LINK_INNER_THROUGHPUT;

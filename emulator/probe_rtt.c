@@ -227,11 +227,22 @@ static void receive_answers(struct rtt_probe *p, size_t from)
 	} while (got == RECEIVED_AT_ONCE);
 }
 
+/* The longest round trip that is waited for. */
+static int64_t longest_rtt_ns(const struct lh_plan *plan)
+{
+	int64_t longest = lh_plan_longest_rtt_ns(plan);
+
+	for (size_t i = 0; i < plan->n_nodes; i++)
+		if (2 * plan->nodes[i].inner.delay_ns > longest)
+			longest = 2 * plan->nodes[i].inner.delay_ns;
+	return longest;
+}
+
 static int collect_answers(struct rtt_probe *p, struct lh_error *err)
 {
 	size_t n = p->plan->n_nodes;
 	lh_cleanup_free struct pollfd *fds = calloc(n, sizeof(*fds));
-	int64_t end_ns = lh_now_ns() + lh_plan_longest_rtt_ns(p->plan) + PATIENCE_NS;
+	int64_t end_ns = lh_now_ns() + longest_rtt_ns(p->plan) + PATIENCE_NS;
 
 	if (!fds)
 		return lh_fail(err, LH_ESYS, ENOMEM, "wait for echoes");

@@ -25,7 +25,7 @@ enum {
 	RECEIVE_BLOCK_BYTES = 16 << 20,
 	STACK_BYTES = 65536,
 	FIRST_PORT = 20000,
-	INNER_DRAIN_NS = LH_NS_PER_MS, /* of a window at a port */
+	INNER_DRAIN_NS = LH_NS_PER_MS,
 };
 
 struct stream {
@@ -257,6 +257,14 @@ static int run_streams(struct lh_net *net, const struct lh_plan *plan, struct lh
 	return r;
 }
 
+/* Until nothing of a stream inside a node is: a window of it may wait at a port. */
+static int64_t inner_drain_ns(const struct lh_plan_node *n)
+{
+	double window_s = 8.0 * (double)n->tcp->rmem_max_bytes / (double)n->inner.bandwidth_bps;
+
+	return INNER_DRAIN_NS + 2 * n->inner.delay_ns + (int64_t)(window_s * LH_NS_PER_S);
+}
+
 /* How long until nothing of the streams is on its way any more. */
 static int64_t drain_ns(const struct lh_plan *plan, const struct lh_stream_job *jobs, size_t n_jobs)
 {
@@ -267,7 +275,7 @@ static int64_t drain_ns(const struct lh_plan *plan, const struct lh_stream_job *
 		int64_t t = lh_plan_rtt_ns(plan, jobs[i].from, jobs[i].to) + p->queue_ns;
 
 		if (jobs[i].from == jobs[i].to)
-			t = INNER_DRAIN_NS + 2 * plan->nodes[jobs[i].from].inner.delay_ns;
+			t = inner_drain_ns(&plan->nodes[jobs[i].from]);
 		longest = t > longest ? t : longest;
 	}
 	return longest;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collect/table.h"
+#include "collect/traffic.h"
 #include "core/cleanup.h"
 #include "plots/links.h"
 #include "plots/plots_internal.h"
@@ -29,9 +30,9 @@ struct flow {
 
 static int add_flow(const struct lh_csv *csv, struct flow *flow, struct lh_error *err)
 {
-	enum { SECOND, FROM, PAYLOAD, CONTROL, WIRE, N };
-	static const char *const names[N] = {"second", "from", "payload_bytes", "control_bytes",
-					     "wire_bytes"};
+	enum { SECOND, FROM, TO, PAYLOAD, CONTROL, WIRE, N };
+	static const char *const names[N] = {"second",	      "from",	       "to",
+					     "payload_bytes", "control_bytes", "wire_bytes"};
 	int columns[N], site, r = lh_csv_find_all(csv, names, N, columns, err);
 	int64_t second;
 	double payload, wire;
@@ -45,6 +46,9 @@ static int add_flow(const struct lh_csv *csv, struct flow *flow, struct lh_error
 		r = lh_csv_real(csv, columns[WIRE], &wire, err);
 	if (r < 0)
 		return r;
+	/* inside nodes so much passes that the rest would be a flat line */
+	if (strcmp(csv->cells[columns[TO]], LH_TRAFFIC_INSIDE_NODE) == 0)
+		return 0;
 	site = lh_plot_names_add(&flow->sites, csv->cells[columns[FROM]]);
 	if (site < 0)
 		return lh_fail(err, LH_ESYS, ENOMEM, "draw the traffic");

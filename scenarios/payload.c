@@ -36,9 +36,12 @@ static int64_t wire_bytes(unsigned compressor, int64_t elements)
 static int64_t all_reduce_bytes(const struct lh_scenario *sc, unsigned collective,
 				unsigned compressor, int64_t elements)
 {
+	const unsigned cut_in_shares = LH_KIND_BUTTERFLY | LH_KIND_RING;
+	const unsigned constant = LH_KIND_NONE | LH_KIND_FP16 | LH_KIND_BF16;
 	int64_t n = (int64_t)sc->n_ranks, bytes = 0;
 
-	if (!(collective & (LH_KIND_BUTTERFLY | LH_KIND_RING)) || wire_bytes(compressor, 0) < 0)
+	if (!(collective & LH_KINDS_DENSE) || wire_bytes(compressor, 0) < 0 ||
+	    !(collective & cut_in_shares || compressor & constant))
 		return -1;
 	for (int64_t i = 0; i < n; i++)
 		bytes += 2 * (n - 1) * wire_bytes(compressor, elements / n + (i < elements % n));
@@ -78,6 +81,35 @@ static int64_t averaged_elements(const struct lh_scenario *sc, unsigned kind, in
 		sum += count_averagings(w, i, epoch) *
 		       (all / n_fragments + (i < all % n_fragments));
 	return sum;
+}
+
+/* Ranks that each tells its weights. */
+static int64_t gossip_degree(const struct lh_scenario *sc)
+{
+	int64_t n = (int64_t)sc->n_ranks, degree = 0;
+
+	if (strcmp(sc->workload.strategy.graph, "complete") == 0)
+		return n - 1;
+	if (strcmp(sc->workload.strategy.graph, "ring") == 0)
+		return n < 3 ? n - 1 : 2;
+	for (int64_t distance = 1; distance < n; distance *= 2)
+		degree++;
+	return degree;
+}
+
+/* Of strategy d-psgd: all ranks tell their neighbours, and in the end are averaged as they are. */
+static int64_t gossip_bytes(const struct lh_scenario *sc, unsigned compressor, int64_t epoch)
+{
+	int64_t parameters = sc->model->parameters;
+	int64_t bytes;
+
+	if (wire_bytes(compressor, 0) < 0)
+		return -1;
+	bytes = (int64_t)sc->n_ranks * gossip_degree(sc) * wire_bytes(compressor, parameters);
+
+	if (epoch + 1 < sc->workload.epochs)
+		return bytes;
+	return bytes + all_reduce_bytes(sc, LH_KIND_RING, LH_KIND_NONE, parameters);
 }
 
 /* Share of the elements that is sent: in a warm-up 25 %, 6.25 %, ... for as many epochs each. */
@@ -137,6 +169,8 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 	int64_t n = (int64_t)sc->n_ranks, elements = sc->model->parameters;
 	double density = density_at(&w->compress, compressor, epoch);
 
+	if (kind == LH_KIND_D_PSGD)
+		return gossip_bytes(sc, compressor, epoch);
 	if (kind == LH_KIND_SPARSE_ALLGATHER)
 		return n * (n - 1) * sparse_bytes(density, elements);
 	if (kind == LH_KIND_HIERARCHICAL_TOPK)
@@ -156,5 +190,7 @@ enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *
 	if (kind == LH_KIND_LOCAL_SGD ||
 	    (kind == LH_KIND_DILOCO && strategy->fragments == 1 && !strategy->fragment_delay))
 		return LH_AVERAGED_PERIOD;
+	if (kind & LH_KINDS_GOSSIP)
+		return LH_AVERAGED_OWN;
 	return kind == LH_KIND_DILOCO ? LH_AVERAGED_SPAN : LH_AVERAGED_EPOCH;
 }

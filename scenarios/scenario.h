@@ -610,6 +610,7 @@ enum lh_averaged_samples {
 	LH_AVERAGED_EPOCH,  /* the epoch's */
 	LH_AVERAGED_PERIOD, /* those of all epochs since the last one */
 	LH_AVERAGED_SPAN,   /* of some span, alike at all ranks */
+	LH_AVERAGED_OWN,    /* of the rank and its neighbours */
 };
 
 enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *scenario);

@@ -11,7 +11,11 @@
 /* Those that a collective of another strategy may be, too. */
 #define DENSE_KINDS \
 	{"butterfly", LH_KIND_BUTTERFLY}, \
-	{"ring", LH_KIND_RING}
+	{"ring", LH_KIND_RING}, \
+	{"halving-doubling", LH_KIND_HALVING_DOUBLING}, \
+	{"tree", LH_KIND_TREE}, \
+	{"torus", LH_KIND_TORUS}, \
+	{"hierarchical", LH_KIND_HIERARCHICAL}
 
 /* A test holds this list and the trainer's table of strategies together. */
 static const struct lh_choice strategies[] = {
@@ -20,6 +24,8 @@ static const struct lh_choice strategies[] = {
 	{"hierarchical-topk", LH_KIND_HIERARCHICAL_TOPK},
 	{"local-sgd", LH_KIND_LOCAL_SGD},
 	{"diloco", LH_KIND_DILOCO},
+	{"d-psgd", LH_KIND_D_PSGD},
+	{"ad-psgd", LH_KIND_AD_PSGD},
 	{"parameter-server", LH_KIND_PARAMETER_SERVER},
 	{NULL, 0},
 };
@@ -173,7 +179,8 @@ static const struct lh_field strategy_fields[] = {
 		"fragment_delay); 0.5 there where absent"},
 	{.key = "graph", .type = LH_FIELD_WORD, OF(LH_KINDS_GOSSIP),
 	 AT(struct lh_strategy_spec, graph), .choices = graphs, .fallback = "ring",
-	 .doc = "who may average with whom: neighbours, those 1, 2, 4 ... ranks away, all"},
+	 .doc = "who may average with whom: neighbours, those 1, 2, 4 ... ranks away, all; in pairs "
+		"(ad-psgd) even ranks with odd ones alone, 1, 3, 5, 9 ... away"},
 	{.key = "min_group", .type = LH_FIELD_INTEGER, OF(LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, min_group), .min = 2, .max = 1000000, .fallback = "2",
 	 .doc = "fewest ranks that average"},

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The field tables of what changes in time: events, traces and spot interruptions. See
- * docs/formats.md. */
+/* Field tables of what changes in time: events, traces, spot interruptions. See docs/formats.md. */
 #include "scenarios/schema_internal.h"
 #include "scenarios/trace.h"
 

@@ -216,12 +216,23 @@ static int parse_slows(struct section *s, struct lh_job_rank *rank)
 
 static int parse_rank(struct section *s, struct lh_job_rank *rank)
 {
-	static const char *const known[] = {"node",	     "site",	      "vm",
-					    "local_rank",    "address",	      "port",
-					    "micro_batch",   "samples_per_s", "variation_ratio",
-					    "accumulate_ns", "averaging_bps", "apply_ns",
-					    "slow",	     "target_ratio",  NULL};
-	int64_t micro_batch, averaging_bps;
+	static const char *const known[] = {"node",
+					    "site",
+					    "vm",
+					    "local_rank",
+					    "address",
+					    "port",
+					    "micro_batch",
+					    "samples_per_s",
+					    "variation_ratio",
+					    "accumulate_ns",
+					    "averaging_bps",
+					    "apply_ns",
+					    "slow",
+					    "target_ratio",
+					    "bandwidth_bps",
+					    NULL};
+	int64_t micro_batch, averaging_bps, bandwidth_bps = 0;
 	int rc;
 
 	/* Three sigma below the mean a micro-batch must still take some time. */
@@ -237,6 +248,10 @@ static int parse_rank(struct section *s, struct lh_job_rank *rank)
 	    (json_object_get(s->object, "target_ratio") &&
 	     (rc = get_number(s, "target_ratio", 0, 1, &rank->target_ratio))))
 		return rc;
+	if (json_object_get(s->object, "bandwidth_bps") &&
+	    (rc = get_integer(s, "bandwidth_bps", 1, INT64_C(100000000000000), &bandwidth_bps)))
+		return rc;
+	rank->bandwidth_bps = (uint64_t)bandwidth_bps;
 	rank->micro_batch = (uint32_t)micro_batch;
 	rank->averaging_bps = (uint64_t)averaging_bps;
 	return check_all_read(s, known);
@@ -384,22 +399,42 @@ static int parse_train(struct section *s, struct lh_job *job)
 	return 0;
 }
 
+/* Every rank once, where the key is there. */
+static int parse_ring_order(struct section *s, struct lh_job *job)
+{
+	lh_cleanup_free bool *is_there = calloc(job->n_ranks, sizeof(*is_there));
+	const json_t *array;
+
+	if (!json_object_get(s->object, "ring_order"))
+		return 0;
+	array = get(s, "ring_order");
+	job->ring_order = calloc(job->n_ranks, sizeof(*job->ring_order));
+	if (!is_there || !job->ring_order)
+		return lh_fail(s->err, LH_ESYS, ENOMEM, "read a job");
+	if (json_array_size(array) != job->n_ranks)
+		return bad(s, "ring_order", "expected an array of all ranks");
+	for (uint32_t i = 0; i < job->n_ranks; i++) {
+		const json_t *item = json_array_get(array, i);
+		json_int_t rank = json_integer_value(item);
+
+		if (!json_is_integer(item) || rank < 0 || rank >= job->n_ranks || is_there[rank])
+			return bad(s, "ring_order", "expected every rank once");
+		is_there[rank] = true;
+		job->ring_order[i] = (uint32_t)rank;
+	}
+	return 0;
+}
+
 static int parse_document(struct section *s, struct lh_job *job)
 {
 	bool is_training = strcmp(job->mode, "train") == 0;
-	const char *const known[] = {"format",
-				     "seed",
-				     "mode",
-				     "model",
-				     "parameters",
-				     "target_batch",
-				     "epochs",
-				     "compress",
-				     "strategy",
-				     "start_timeout_ns",
-				     "ranks",
-				     "transport",
-				     is_training ? "train" : NULL,
+	const char *const known[] = {"format",	   "seed",
+				     "mode",	   "model",
+				     "parameters", "target_batch",
+				     "epochs",	   "compress",
+				     "strategy",   "start_timeout_ns",
+				     "ranks",	   "transport",
+				     "ring_order", is_training ? "train" : NULL,
 				     NULL};
 	int64_t seed, parameters, target_batch, epochs;
 	int rc;
@@ -412,7 +447,9 @@ static int parse_document(struct section *s, struct lh_job *job)
 	    (rc = parse_strategy(s, job)) ||
 	    (rc = get_integer(s, "start_timeout_ns", LH_NS_PER_MS, HOUR_NS,
 			      &job->start_timeout_ns)) ||
-	    (rc = parse_ranks(s, job)) || (rc = parse_train(s, job)))
+	    (rc = parse_ranks(s, job)) || (rc = parse_ring_order(s, job)) ||
+	    (rc = parse_train(s, job)) ||
+	    (job->strategy->check && (rc = job->strategy->check(job, s->err))))
 		return rc;
 	job->seed = (uint64_t)seed;
 	job->parameters = (uint64_t)parameters;
@@ -480,6 +517,7 @@ void lh_job_done(struct lh_job *job)
 	for (uint32_t i = 0; job->ranks && i < job->n_ranks; i++)
 		free(job->ranks[i].slow);
 	free(job->ranks);
+	free(job->ring_order);
 	json_decref(job->train);
 	memset(job, 0, sizeof(*job));
 }

@@ -51,6 +51,7 @@ struct lh_job_rank {
 	size_t n_slow;
 	/* Share of the target batch, where strategies give each rank one; all 0: by speed. */
 	double target_ratio;
+	uint64_t bandwidth_bps; /* to all others together; 0: not known */
 };
 
 struct lh_job {
@@ -69,6 +70,7 @@ struct lh_job {
 	int64_t start_timeout_ns;
 	uint32_t n_ranks;
 	struct lh_job_rank *ranks; /* owned */
+	uint32_t *ring_order;	   /* n_ranks; owned; NULL: none is known */
 	json_t *train; /* what and how to learn, for trainer/compute/train.h; owned; NULL in mode
 			  replay */
 };

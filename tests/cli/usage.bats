@@ -263,3 +263,18 @@ wrong() {
 		grep -qx 'uml_dir=.guest' words
 	done
 }
+
+@test "a dry run shows which nodes go, come and are slow, and --json all of them" {
+	spot='{mean_time_to_preemption: 1 h, mean_return: 2 min, for: 50 h}'
+	run -0 "$LONGHAUL" run --dry-run --set timeline='[{at: 90 h, preempt: west, notice: 30 s}, {at: 9 s, slow: east/1, factor: 3, for: 4 s}]' \
+		--set spot="$spot" --set nodes.0.joins_at='2 s' "$small"
+	[[ $output == *$'\n'"90 h                      west                          preempted for good, told before by 30 s"$'\n'* ]]
+	[[ $output == *$'\n'"9 s          4 s          east/1                        computing takes 3 times as long"$'\n'* ]]
+	[[ $output == *$'\n'"2 s                       east/0                        joins"$'\n'* ]]
+	[ "$(grep -c ' a spot interruption$' <<<"$output")" -eq 20 ]
+	more=$(sed -n 's/^\.\.\. and \([0-9]*\) more spot interruptions.*/\1/p' <<<"$output")
+	n=$("$LONGHAUL" run --dry-run --json --set spot="$spot" --set nodes.0.joins_at='2 s' --set timeline='[{at: 90 h, preempt: west}]' "$small" |
+		grep -c '"cause": "spot"')
+	[ "$n" -eq $((20 + more)) ]
+	[ "$n" -gt 100 ]
+}

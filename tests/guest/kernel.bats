@@ -42,6 +42,25 @@ uptime_script='read a rest </proc/uptime; sleep 1000; read b rest </proc/uptime;
 	[ "$(cat "$out/random")" != "$first" ]
 }
 
+# scenarios with several ranks in a node ask for the latter
+@test "ten thousand readings move the clock by 2560 us, or by 0.04 us" {
+	local script='bash -c '"'"'from=$EPOCHREALTIME
+		for ((i = 0; i < 9999; i++)); do to=$EPOCHREALTIME; done
+		echo "$from $to"'"'"' | tr -d . >"$out/times"'
+
+	for reads in "" clock_reads=256; do
+		boot "$script" $reads
+		read -r from to <"$out/times"
+		echo "$reads: $((10#$to - 10#$from)) us"
+		if [ -n "$reads" ]; then
+			[ $((10#$to - 10#$from)) -le 1 ]
+		else
+			[ $((10#$to - 10#$from)) -ge 2559 ]
+			[ $((10#$to - 10#$from)) -le 2600 ]
+		fi
+	done
+}
+
 @test "cubic, bbr and dctcp are there" {
 	boot 'cat /proc/sys/net/ipv4/tcp_available_congestion_control >"$out/algorithms"'
 	for algorithm in cubic bbr dctcp; do

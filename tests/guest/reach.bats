@@ -53,6 +53,6 @@ used_kib() {
 
 @test "more trainers than are supported are refused, with the number" {
 	run -3 "$LONGHAUL" run --out out --set nodes.0.count=128 "$srcdir/tests/guest/small.yaml"
-	[[ $output == *"129 nodes with a trainer each; expected at most 128"* ]]
+	[[ $output == *"129 ranks with a trainer each; expected at most 128"* ]]
 	[ ! -e out ]
 }

@@ -88,6 +88,7 @@ static void make_setting(struct setting *s)
 
 static const int64_t node_samples[] = {1000003, 999997};
 static const int64_t wire_bytes[] = {0, 123456789012, 98765432109, 0};
+static const int64_t away_ns[] = {0, 48420666330};
 static const struct lh_cost_usage usage = {
 	.wall_ns = 548420666330,
 	.samples = 2000000,
@@ -201,6 +202,27 @@ static void unknown_wire_bytes_leave_totals_out(void **state)
 	lh_cost_done(&cost);
 }
 
+static void a_vm_that_is_away_is_not_paid(void **state)
+{
+	struct setting s;
+	struct lh_cost cost = {0};
+	struct lh_cost_usage part = usage;
+	int column;
+
+	(void)state;
+	make_setting(&s);
+	part.away_ns = away_ns;
+	assert_int_equal(lh_cost_compute(&s.sc, &part, &cost, NULL), 0);
+	column = lh_table_find_column(&cost.table, "usd_micro");
+	assert_int_equal(lh_table_cell(&cost.table, 0, (size_t)column)->integer,
+			 lh_cost_of_time(180000, 548420666330));
+	/* 500 s are left */
+	assert_int_equal(lh_table_cell(&cost.table, 1, (size_t)column)->integer, 25000);
+	assert_int_equal(cost.notes.n_items, 1);
+	assert_non_null(strstr(cost.notes.items[0], "a VM is not paid while it is away"));
+	lh_cost_done(&cost);
+}
+
 static void a_store_without_a_price_is_an_error(void **state)
 {
 	struct setting s;
@@ -223,6 +245,7 @@ int main(void)
 		cmocka_unit_test(a_scope_without_a_price_has_no_total),
 		cmocka_unit_test(unpriced_egress_leaves_both_totals_out),
 		cmocka_unit_test(unknown_wire_bytes_leave_totals_out),
+		cmocka_unit_test(a_vm_that_is_away_is_not_paid),
 		cmocka_unit_test(a_store_without_a_price_is_an_error),
 	};
 

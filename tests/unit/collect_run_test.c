@@ -298,8 +298,8 @@ static void ranks_of_one_node_share_its_price(void **state)
 	s->machine.gpus = 8;
 	s->nodes[0].n_ranks = 2;
 	s->sc.n_nodes = 1;
-	s->ranks[0] = (struct lh_rank){inside_0, 0, 0};
-	s->ranks[1] = (struct lh_rank){inside_1, 0, 1};
+	s->ranks[0] = (struct lh_node_rank){inside_0, 0, 0};
+	s->ranks[1] = (struct lh_node_rank){inside_1, 0, 1};
 	put(s, "counters.csv",
 	    "t_ns,from,to,wire_bytes,wire_packets,ack_bytes,ack_packets,dropped_packets\n"
 	    "16500000000,us/0,us/0,4000,13,0,0,0\n");

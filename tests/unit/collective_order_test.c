@@ -171,6 +171,62 @@ static void test_the_same_seed_gives_the_same_order(void **state)
 	free(costs);
 }
 
+/* The step of an order, as order.h says. */
+static double step_of(const double *steps, const double *busy, uint32_t n, const uint32_t *order)
+{
+	double sum = 0, most = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t link = order[i] * n + order[(i + 1) % n];
+
+		sum += steps[link];
+		most = fmax(most, busy[link]);
+	}
+	return fmax(sum / n, most);
+}
+
+static double best_step_of_all(const double *steps, const double *busy, uint32_t n, uint32_t *order,
+			       uint32_t k)
+{
+	double best = k >= n ? step_of(steps, busy, n, order) : INFINITY;
+
+	for (uint32_t i = k; i < n; i++) {
+		uint32_t kept = order[k];
+
+		order[k] = order[i];
+		order[i] = kept;
+		best = fmin(best, best_step_of_all(steps, busy, n, order, k + 1));
+		order[i] = order[k];
+		order[k] = kept;
+	}
+	return best;
+}
+
+static void test_no_order_has_shorter_steps(void **state)
+{
+	double delays[49], busy[49], steps[49], cost;
+	uint32_t order[7], all[7];
+	struct lh_rng rng;
+
+	(void)state;
+	lh_rng_init(&rng, 5, "steps");
+	for (uint32_t n = 3; n <= 7; n++)
+		for (int round = 0; round < 30; round++) {
+			draw(&rng, delays, n);
+			draw(&rng, busy, n);
+			for (uint32_t i = 0; i < n * n; i++) {
+				busy[i] *= round % 3; /* none, some and much */
+				steps[i] = delays[i] + busy[i];
+			}
+			for (uint32_t i = 0; i < n; i++)
+				all[i] = i;
+			assert_int_equal(
+				lh_collective_ring_order(steps, busy, n, 1, order, &cost, NULL), 0);
+			assert_near(cost, step_of(steps, busy, n, order), 1e-12);
+			assert_near(cost, best_step_of_all(steps, busy, n, all, 1), 1e-12);
+		}
+}
+
 static void test_costs_that_are_none_are_refused(void **state)
 {
 	double costs[] = {0, 1, -1, 0}, cost;
@@ -191,6 +247,7 @@ int main(void)
 		cmocka_unit_test(test_a_circle_is_gone_around),
 		cmocka_unit_test(test_sites_are_crossed_once),
 		cmocka_unit_test(test_the_same_seed_gives_the_same_order),
+		cmocka_unit_test(test_no_order_has_shorter_steps),
 		cmocka_unit_test(test_costs_that_are_none_are_refused),
 	};
 

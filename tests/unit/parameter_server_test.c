@@ -96,6 +96,7 @@ static char *events_path(const struct world *w, uint32_t rank)
 static pid_t start_rank(struct world *w, uint32_t rank)
 {
 	lh_cleanup_free char *path = events_path(w, rank);
+	const struct lh_rank_options own = {.rank = rank, .events_path = path};
 	struct lh_error err = {0};
 	pid_t pid = fork();
 
@@ -103,7 +104,7 @@ static pid_t start_rank(struct world *w, uint32_t rank)
 	if (pid)
 		return pid;
 	alarm(DEADLINE_S);
-	if (lh_rank_run(&w->job, &lh_compute_replay, rank, path, &err))
+	if (lh_rank_run(&w->job, &lh_compute_replay, &own, &err))
 		fprintf(stderr, "rank %u: %s\n", rank, err.message);
 	free(path);
 	_exit(lh_error_exit_status(&err));

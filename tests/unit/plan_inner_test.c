@@ -139,7 +139,7 @@ static void test_one_inner_network_of_each_kind_is_measured(void **state)
 static void test_the_job_names_the_machine_that_ranks_share(void **state)
 {
 	struct planned p = plan_of(eights, N_ELEMENTS(eights));
-	lh_cleanup_json json_t *job = lh_trainer_job(p.plan);
+	lh_cleanup_json json_t *job = lh_trainer_job(p.plan, 0);
 	json_t *ranks = json_object_get(job, "ranks");
 	const json_t *shared = json_array_get(ranks, 9), *alone = json_array_get(ranks, 16);
 

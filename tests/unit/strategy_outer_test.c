@@ -113,14 +113,14 @@ static void test_tasks_are_done_in_order_until_one_fails(void **state)
 		tasks[i] = (struct lh_beside_task){.run = add_digit, .arg = digits[i]};
 	lh_beside_post(beside, &tasks[0]);
 	lh_beside_post(beside, &tasks[1]);
-	assert_int_equal(lh_beside_wait(beside, &tasks[1], &err), 0);
+	assert_int_equal(lh_beside_wait(beside, &tasks[1], INT64_MAX, &err), 0);
 	assert_true(lh_beside_has_ended(beside, &tasks[0]));
 	assert_int_equal(digits[0][1] * 10 + digits[1][1], 23);
 	assert_true(tasks[0].end_ns <= tasks[1].end_ns);
 	assert_int_equal(lh_beside_check(beside, &err), 0);
 	lh_beside_post(beside, &tasks[2]);
 	lh_beside_post(beside, &tasks[3]);
-	assert_int_equal(lh_beside_wait(beside, &tasks[3], &err), LH_ERUN);
+	assert_int_equal(lh_beside_wait(beside, &tasks[3], INT64_MAX, &err), LH_ERUN);
 	assert_string_equal(err.message, "a digit below 0");
 	assert_int_equal(digits[3][1], 0);
 	assert_int_equal(lh_beside_check(beside, &err), LH_ERUN);

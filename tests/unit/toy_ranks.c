@@ -4,9 +4,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "core/cleanup.h"
@@ -32,6 +34,7 @@ struct toy {
 	uint64_t n;
 	float *weights;
 	float *gradients;
+	double *gradient_sums;
 	int64_t step_ns;
 };
 
@@ -50,6 +53,7 @@ static int open_toy(const struct lh_job *job, uint32_t rank, void **ret_state, s
 	toy->n = job->parameters;
 	toy->weights = calloc(toy->n, sizeof(*toy->weights));
 	toy->gradients = calloc(toy->n, sizeof(*toy->gradients));
+	toy->gradient_sums = calloc(toy->n, sizeof(*toy->gradient_sums));
 	toy->step_ns = lh_replay_mean_ns(&job->ranks[rank]);
 	for (uint64_t i = 0; i < toy->n; i++)
 		toy->weights[i] = (float)toy_first(i);
@@ -66,8 +70,11 @@ static struct lh_averaged toy_averaged(void *state)
 
 static int toy_micro_batch(void *state, int64_t *ret_ns, struct lh_error *err)
 {
+	const struct toy *toy = state;
+	uint32_t slow_down = toy->owner->slow_down;
+
 	(void)err;
-	*ret_ns = ((struct toy *)state)->step_ns;
+	*ret_ns = toy->step_ns * (slow_down ? slow_down : 1);
 	return 0;
 }
 
@@ -107,9 +114,12 @@ static int toy_apply(void *state, struct lh_error *err)
 
 	(void)err;
 	toy->owner->n_steps++;
-	for (uint64_t i = 0; i < toy->n; i++)
-		toy->weights[i] =
-			(float)((double)toy->weights[i] - TOY_LR * (double)toy->gradients[i]);
+	for (uint64_t i = 0; i < toy->n; i++) {
+		double gradient = toy->gradients[i];
+
+		toy->gradient_sums[i] += gradient;
+		toy->weights[i] = (float)((double)toy->weights[i] - TOY_LR * gradient);
+	}
 	return 0;
 }
 
@@ -132,6 +142,7 @@ static int toy_finish(void *state, int64_t t_ns, struct lh_events *events, struc
 	(void)events;
 	(void)err;
 	toy->owner->weights = lh_steal(&toy->weights);
+	toy->owner->gradients = lh_steal(&toy->gradient_sums);
 	return 0;
 }
 
@@ -143,6 +154,7 @@ static void close_toy(void *state)
 		return;
 	free(toy->weights);
 	free(toy->gradients);
+	free(toy->gradient_sums);
 	free(toy);
 }
 
@@ -229,8 +241,9 @@ static void *run_rank(void *arg)
 	const struct lh_compute_ops *compute =
 		toy->world->is_replayed ? &lh_compute_replay : &toy_compute;
 	lh_cleanup_free char *path = events_path(toy->world, toy->rank);
+	struct lh_rank_options options = {.rank = toy->rank, .events_path = path};
 
-	toy->rc = lh_rank_run(&toy->world->job, compute, toy->rank, path, &toy->err);
+	toy->rc = lh_rank_run(&toy->world->job, compute, &options, &toy->err);
 	return NULL;
 }
 
@@ -238,6 +251,20 @@ void toy_start(struct toy_world *world, uint32_t rank)
 {
 	assert_int_equal(
 		pthread_create(&world->toys[rank].thread, NULL, run_rank, &world->toys[rank]), 0);
+}
+
+pid_t toy_fork(struct toy_world *world, uint32_t rank)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	/* also where it stands still */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(TOY_DEADLINE_S);
+	run_rank(&world->toys[rank]);
+	_exit(lh_error_exit_status(&world->toys[rank].err));
 }
 
 void toy_wait(struct toy_world *world, uint32_t rank)
@@ -262,10 +289,16 @@ void toy_run(struct toy_world *world)
 	}
 }
 
+static void free_toy(struct toy_rank *toy)
+{
+	free(toy->weights);
+	free(toy->gradients);
+}
+
 void toy_world_done(struct toy_world *world)
 {
 	for (uint32_t i = 0; i < world->job.n_ranks; i++)
-		free(world->toys[i].weights);
+		free_toy(&world->toys[i]);
 	assert_int_equal(lh_dir_remove(world->dir, NULL), 0);
 }
 

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "trainer/clock.h"
 #include "trainer/job.h"
@@ -22,10 +23,12 @@ struct toy_rank {
 	struct toy_world *world;
 	uint32_t rank;
 	pthread_t thread;
+	uint32_t slow_down; /* times longer micro-batches than the profile's; 0 is 1 */
 	int rc;
 	struct lh_error err;
 	float *weights; /* at the end; parameters of them; NULL: it did not come so far */
 	uint32_t n_steps;
+	double *gradients; /* their sum over all steps, by element; as weights */
 };
 
 struct toy_world {
@@ -42,6 +45,9 @@ void toy_world_init(struct toy_world *world, uint32_t n, uint64_t parameters, ui
 /* Starts a rank that runs the world's job; waits for it. */
 void toy_start(struct toy_world *world, uint32_t rank);
 void toy_wait(struct toy_world *world, uint32_t rank);
+
+/* Starts a rank in a process of its own; before any thread. */
+pid_t toy_fork(struct toy_world *world, uint32_t rank);
 
 /* All ranks, which must end well. */
 void toy_run(struct toy_world *world);

@@ -119,6 +119,44 @@ static void test_the_hash_ignores_spaces_but_no_value(void **state)
 	lh_job_done(&job);
 }
 
+#define SLOW(spans) "\"apply_ns\": 0, \"slow\": [" spans "]"
+#define SPAN "{\"from_ns\": 9, \"to_ns\": 10, \"factor\": 2.5}"
+
+static void test_spans_in_which_a_rank_is_slow_are_read(void **state)
+{
+	lh_cleanup_free char *text = changed("\"apply_ns\": 0", SLOW(SPAN));
+	struct lh_error err = {0};
+	struct lh_job job;
+
+	(void)state;
+	assert_int_equal(lh_job_parse(text, strlen(text), "job", &job, &err), 0);
+	assert_int_equal(job.ranks[0].n_slow, 1);
+	assert_true(job.ranks[0].slow[0].from_ns == 9 && job.ranks[0].slow[0].to_ns == 10);
+	assert_near(job.ranks[0].slow[0].factor, 2.5, 0);
+	assert_int_equal(job.ranks[1].n_slow, 0);
+	lh_job_done(&job);
+}
+
+static void test_what_a_strategy_asks_for_is_read(void **state)
+{
+	lh_cleanup_free char *ordered =
+		changed("\"seed\": 1", "\"seed\": 1, \"ring_order\": [1, 0]");
+	lh_cleanup_free char *wide =
+		changed("\"apply_ns\": 0", "\"apply_ns\": 0, \"bandwidth_bps\": 7");
+	struct lh_job job;
+
+	(void)state;
+	assert_int_equal(lh_job_parse(ordered, strlen(ordered), "job", &job, NULL), 0);
+	assert_int_equal(job.ring_order[0], 1);
+	assert_int_equal(job.ring_order[1], 0);
+	assert_int_equal(job.ranks[0].bandwidth_bps, 0);
+	lh_job_done(&job);
+	assert_int_equal(lh_job_parse(wide, strlen(wide), "job", &job, NULL), 0);
+	assert_null(job.ring_order);
+	assert_int_equal(job.ranks[0].bandwidth_bps, 7);
+	lh_job_done(&job);
+}
+
 static void test_wrong_values_are_refused_by_key(void **state)
 {
 	static const struct {
@@ -154,6 +192,22 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"40000000", "-1", "ranks[0].accumulate_ns: -1"},
 		{"646000000", "-1", "ranks[0].averaging_bps: -1"},
 		{"\"apply_ns\": 0", "\"apply_ns\": 1e3", "ranks[0].apply_ns: not an integer"},
+		{"\"apply_ns\": 0", "\"apply_ns\": 0, \"slow\": 3", "ranks[0].slow: expected"},
+		{"\"apply_ns\": 0", SLOW("{\"from_ns\": 9, \"to_ns\": 8, \"factor\": 2}"),
+		 "ranks[0].slow[0].to_ns: 8; expected 9"},
+		{"\"apply_ns\": 0", SLOW("{\"from_ns\": 9, \"to_ns\": 10, \"factor\": 0.5}"),
+		 "ranks[0].slow[0].factor: 0.5; expected 1 to 1000"},
+		{"\"apply_ns\": 0", SLOW(SPAN "," SPAN),
+		 "ranks[0].slow[1].from_ns: 9; expected 10"},
+		{"\"apply_ns\": 0", SLOW("7"), "ranks[0].slow[0].: expected a mapping"},
+		{"\"apply_ns\": 0", "\"apply_ns\": 0, \"bandwidth_bps\": 0",
+		 "ranks[0].bandwidth_bps: 0"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [0]",
+		 "ring_order: expected an array"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [1, 1]",
+		 "ring_order: expected every rank once"},
+		{"\"seed\": 1", "\"seed\": 1, \"ring_order\": [0, 2]",
+		 "ring_order: expected every rank once"},
 		{RANK("1"), "7", "ranks[0].: expected a mapping"},
 		{"[" RANK("1") ", " RANK("2") "]", "[]", "ranks: expected an array of 1 to 512"},
 		{"\"ranks\": [", "\"ranks\": ", "job:"},
@@ -196,6 +250,8 @@ int main(void)
 		cmocka_unit_test(test_a_right_job_is_read),
 		cmocka_unit_test(test_ranks_may_share_a_machine),
 		cmocka_unit_test(test_the_hash_ignores_spaces_but_no_value),
+		cmocka_unit_test(test_spans_in_which_a_rank_is_slow_are_read),
+		cmocka_unit_test(test_what_a_strategy_asks_for_is_read),
 		cmocka_unit_test(test_wrong_values_are_refused_by_key),
 		cmocka_unit_test(test_every_cut_of_a_job_is_refused),
 		cmocka_unit_test(test_a_missing_file_is_named),

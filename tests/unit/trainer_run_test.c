@@ -373,6 +373,23 @@ static void test_a_missing_peer_is_named_in_time(void **state)
 	world_done(&w);
 }
 
+static void test_a_lost_rank_is_not_taken_back(void **state)
+{
+	struct world w;
+	lh_cleanup_json json_t *events = NULL;
+
+	(void)state;
+	world_init(&w, 2, 100000);
+	w.incarnation = 3;
+	start_rank(&w, 1);
+	assert_int_equal(wait_rank(&w, 1), 3);
+	events = read_events(&w, 1);
+	assert_string_equal(error_of(events),
+			    "strategy butterfly takes no rank back that was lost: rank 1 was "
+			    "started 3 times before");
+	world_done(&w);
+}
+
 static void test_another_job_is_refused(void **state)
 {
 	struct world w;
@@ -429,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_more_ranks_than_parameters_work),
 		cmocka_unit_test(test_a_killed_rank_ends_the_others_with_an_error),
 		cmocka_unit_test(test_a_missing_peer_is_named_in_time),
+		cmocka_unit_test(test_a_lost_rank_is_not_taken_back),
 		cmocka_unit_test(test_another_job_is_refused),
 		cmocka_unit_test(test_garbage_costs_an_error),
 	};

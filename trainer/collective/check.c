@@ -65,7 +65,7 @@ void lh_collective_check_order(struct lh_side *side, bool *is_closed)
 
 			for (uint32_t i = 0; move->is_reduced && i < move->n_chunks; i++)
 				if (is_closed[move->first_chunk + i])
-					lh_breach(side->builder,
+					lh_breach(side->interpreter,
 						  "rank %" PRIu32 ": chunk %" PRIu32
 						  " is added to once it may be away",
 						  plan->self, move->first_chunk + i);

@@ -77,7 +77,7 @@ void lh_collective_program_run(const struct lh_collective_program *program, uint
 static void note_apply(void *context, uint32_t receive, uint32_t chunk)
 {
 	struct lh_side *side = context;
-	struct lh_interpreter *b = side->builder;
+	struct lh_interpreter *b = side->interpreter;
 	struct lh_collective_program *program = b->program;
 	uint32_t from = side->from[receive];
 	struct lh_chunk_at *at = &side->chunks[chunk];
@@ -102,7 +102,7 @@ static void note_apply(void *context, uint32_t receive, uint32_t chunk)
 static void note_finish(void *context, uint32_t chunk)
 {
 	struct lh_side *side = context;
-	struct lh_interpreter *b = side->builder;
+	struct lh_interpreter *b = side->interpreter;
 	struct lh_chunk_at *at = &side->chunks[chunk];
 
 	if (at->state != LH_CHUNK_PARTIAL || at->count != b->n)
@@ -122,7 +122,7 @@ static const struct lh_collective_flow_ops noting = {.apply = note_apply, .finis
 /* A member's message is on its way, and at once there. */
 static void carry(struct lh_side *side, uint32_t send)
 {
-	struct lh_interpreter *b = side->builder;
+	struct lh_interpreter *b = side->interpreter;
 	const struct lh_collective_move *move = &side->plan->sends[send];
 	struct lh_side *peer = &b->sides[side->to[send]];
 	bool is_reduced;
@@ -152,12 +152,12 @@ static bool advance(struct lh_side *side)
 	uint32_t phase;
 	bool has_any = false;
 
-	while (side->builder->rc == 0 && lh_collective_flow_next(side->flow, &phase)) {
+	while (side->interpreter->rc == 0 && lh_collective_flow_next(side->flow, &phase)) {
 		const struct lh_collective_phase *p = &side->plan->phases[phase];
 
 		has_any = true;
 		for (uint32_t s = p->first_send; s < p->first_send + p->n_sends; s++)
-			if (side->builder->rc == 0)
+			if (side->interpreter->rc == 0)
 				carry(side, s);
 	}
 	return has_any;
@@ -264,7 +264,7 @@ static int build(struct lh_interpreter *b, const struct lh_collective_plan *plan
 			lh_collective_check_bounds(b, &plans[i]);
 	}
 	for (uint32_t i = 0; b->rc == 0 && i < b->n; i++) {
-		b->sides[i] = (struct lh_side){.builder = b, .plan = &plans[i], .member = i};
+		b->sides[i] = (struct lh_side){.interpreter = b, .plan = &plans[i], .member = i};
 		b->rc = side_open(&b->sides[i], b->err);
 	}
 	if (b->rc == 0)

@@ -19,7 +19,7 @@ struct lh_interpreter;
 
 /* One member's side. */
 struct lh_side {
-	struct lh_interpreter *builder;
+	struct lh_interpreter *interpreter;
 	const struct lh_collective_plan *plan;
 	uint32_t member;
 	struct lh_collective_flow *flow;

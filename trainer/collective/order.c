@@ -301,3 +301,94 @@ int lh_collective_order(const double *costs, uint32_t n, uint64_t seed, uint32_t
 		*ret_cost = n == 1 ? 0 : round_trip(&whole, ret_order);
 	return rc;
 }
+
+static int compare_ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Everything that a search over bounds works with. */
+struct bounded {
+	const double *step_costs;
+	const double *busy_costs;
+	uint32_t n;
+	uint64_t seed;
+	double forbidden; /* more than any round trip */
+	double *costs;	  /* n x n: step costs, of links that are not too busy */
+	double *bounds;	  /* n x n: all busy costs, ascending */
+	uint32_t *order;
+};
+
+/* The mean step of the best ring of links that are busy for at most a bound; infinite: none is. */
+static int order_within(struct bounded *b, double bound, double *ret_mean, struct lh_error *err)
+{
+	size_t n_links = (size_t)b->n * b->n;
+	double round_trip_cost = 0;
+	int rc;
+
+	for (size_t i = 0; i < n_links; i++)
+		b->costs[i] = b->step_costs[i] + (b->busy_costs[i] > bound ? b->forbidden : 0);
+	rc = lh_collective_order(b->costs, b->n, b->seed, b->order, &round_trip_cost, err);
+	*ret_mean = round_trip_cost < b->forbidden ? round_trip_cost / b->n : INFINITY;
+	return rc;
+}
+
+static int search_bounds(struct bounded *b, uint32_t *ret_order, double *ret_cost,
+			 struct lh_error *err)
+{
+	size_t low = 0, high = (size_t)b->n * b->n;
+	int rc = 0;
+
+	*ret_cost = INFINITY;
+	/* the mean falls with the bound, so the best is where they meet, on either side */
+	while (rc == 0 && low < high) {
+		size_t middle = low + (high - low) / 2;
+		double mean, step;
+
+		rc = order_within(b, b->bounds[middle], &mean, err);
+		step = fmax(mean, b->bounds[middle]);
+		if (rc == 0 && step < *ret_cost) {
+			*ret_cost = step;
+			memcpy(ret_order, b->order, b->n * sizeof(*ret_order));
+		}
+		if (mean > b->bounds[middle])
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return rc;
+}
+
+int lh_collective_ring_order(const double *step_costs, const double *busy_costs, uint32_t n,
+			     uint64_t seed, uint32_t *ret_order, double *ret_cost,
+			     struct lh_error *err)
+{
+	size_t n_links = (size_t)n * n;
+	lh_cleanup_free double *room = calloc(2 * n_links + 1, sizeof(*room));
+	lh_cleanup_free uint32_t *order = calloc((size_t)n + 1, sizeof(*order));
+	struct bounded b = {
+		.step_costs = step_costs,
+		.busy_costs = busy_costs,
+		.n = n,
+		.seed = seed,
+		.costs = room,
+		.bounds = room + n_links,
+		.order = order,
+		.forbidden = 1,
+	};
+
+	if (!room || !order)
+		return lh_fail(err, LH_ESYS, ENOMEM, "order a ring");
+	if (n < 3)
+		return lh_collective_order(step_costs, n, seed, ret_order, ret_cost, err);
+	for (size_t i = 0; i < n_links; i++) {
+		bool is_link = i / n != i % n;
+
+		b.forbidden += is_link ? step_costs[i] : 0;
+		b.bounds[i] = is_link ? busy_costs[i] : 0;
+	}
+	qsort(b.bounds, n_links, sizeof(*b.bounds), compare_ascending);
+	return search_bounds(&b, ret_order, ret_cost, err);
+}

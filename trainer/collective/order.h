@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The order of a ring: the cheapest round trip through all members, by the cost of each directed
- * link (asymmetric travelling salesman). Pure; the same costs and seed give the same order.
+ * link (asymmetric travelling salesman), or the one with the shortest steps. Pure; the same costs
+ * and seed give the same order.
  */
 #ifndef LH_TRAINER_COLLECTIVE_ORDER_H
 #define LH_TRAINER_COLLECTIVE_ORDER_H
@@ -24,5 +25,15 @@ enum { LH_COLLECTIVE_EXACT_MAX = 12 };
  */
 int lh_collective_order(const double *costs, uint32_t n, uint64_t seed, uint32_t *ret_order,
 			double *ret_cost, struct lh_error *err);
+
+/*
+ * The order in which a ring's steps are shortest. step_costs: what a step over a link takes until
+ * its end has arrived, busy_costs: how long the link is busy with it, at most as much; n x n each,
+ * as above. A step of the ring takes the mean of its links' costs, as every chunk passes all of
+ * them, but at least the longest that one is busy. *ret_cost: that. Errors as above.
+ */
+int lh_collective_ring_order(const double *step_costs, const double *busy_costs, uint32_t n,
+			     uint64_t seed, uint32_t *ret_order, double *ret_cost,
+			     struct lh_error *err);
 
 #endif

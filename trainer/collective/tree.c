@@ -22,7 +22,14 @@
 #include "core/cleanup.h"
 #include "trainer/collective/build.h"
 
-enum { N_TREES = 2, CHILDREN_MAX = 2 };
+enum {
+	N_TREES = 2,
+	CHILDREN_MAX = 2,
+	/* How many segments sums may run ahead of averages where both go to the same peer, each in
+	 * its tree. Messages to a peer keep their order, so without it sums would wait for the
+	 * averages' way through the other tree, segment by segment. */
+	LAG = 48,
+};
 
 /* A member's place in a tree. */
 struct place {
@@ -109,7 +116,7 @@ static uint32_t list_events(const struct place *place, uint32_t segment, uint32_
 			    struct event *ret_events)
 {
 	uint32_t up = place_in_tree + place->height - place->depth;
-	uint32_t down = place_in_tree + place->height + place->depth;
+	uint32_t down = place_in_tree + place->height + place->depth + LAG;
 	uint32_t n = 0;
 
 	if (place->n_children) {

@@ -82,13 +82,17 @@ static void destroy(struct lh_beside *b)
 int lh_beside_open(struct lh_beside **ret_beside, struct lh_error *err)
 {
 	struct lh_beside *b = calloc(1, sizeof(*b));
+	pthread_condattr_t clock;
 	int sys;
 
 	if (!b)
 		return lh_fail(err, LH_ESYS, ENOMEM, "start a helper");
 	pthread_mutex_init(&b->mutex, NULL);
 	pthread_cond_init(&b->posted, NULL);
-	pthread_cond_init(&b->ended, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&b->ended, &clock);
+	pthread_condattr_destroy(&clock);
 	b->last = &b->first;
 	sys = start_thread(b);
 	if (sys) {
@@ -118,15 +122,29 @@ static int failure(const struct lh_beside *b, struct lh_error *err)
 	return b->failure.code;
 }
 
-int lh_beside_wait(struct lh_beside *beside, const struct lh_beside_task *task,
+/* With the mutex held: waits for the end of any task; false past the deadline. */
+static bool wait_for_end(struct lh_beside *b, int64_t deadline_ns)
+{
+	struct timespec until = {.tv_sec = deadline_ns / LH_NS_PER_S,
+				 .tv_nsec = deadline_ns % LH_NS_PER_S};
+
+	if (deadline_ns == INT64_MAX)
+		return pthread_cond_wait(&b->ended, &b->mutex) == 0;
+	return pthread_cond_timedwait(&b->ended, &b->mutex, &until) != ETIMEDOUT;
+}
+
+int lh_beside_wait(struct lh_beside *beside, const struct lh_beside_task *task, int64_t deadline_ns,
 		   struct lh_error *err)
 {
+	bool is_late = false;
 	int rc;
 
 	pthread_mutex_lock(&beside->mutex);
-	while (!task->has_ended)
-		pthread_cond_wait(&beside->ended, &beside->mutex);
+	while (!task->has_ended && !is_late)
+		is_late = !wait_for_end(beside, deadline_ns);
 	rc = failure(beside, err);
+	if (rc == 0 && !task->has_ended)
+		rc = lh_fail(err, LH_ERUN, ETIMEDOUT, "waiting for what runs beside computing");
 	pthread_mutex_unlock(&beside->mutex);
 	return rc;
 }

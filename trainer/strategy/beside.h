@@ -29,8 +29,9 @@ int lh_beside_open(struct lh_beside **ret_beside, struct lh_error *err);
 /* Posts a task whose run and arg are set. Once one has failed, those behind it end undone. */
 void lh_beside_post(struct lh_beside *beside, struct lh_beside_task *task);
 
-/* Waits until the task has ended; the error of the first that failed. */
-int lh_beside_wait(struct lh_beside *beside, const struct lh_beside_task *task,
+/* Waits until the task has ended; the error of the first that failed. Past deadline_ns (INT64_MAX:
+ * none) LH_ERUN with sys ETIMEDOUT. */
+int lh_beside_wait(struct lh_beside *beside, const struct lh_beside_task *task, int64_t deadline_ns,
 		   struct lh_error *err);
 
 /* Whether a posted task has ended; never blocks. */

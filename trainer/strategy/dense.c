@@ -24,7 +24,8 @@ struct dense {
 	/* Where replayed: */
 	struct lh_collective_program *program;
 	float *own;		 /* this rank's slices */
-	float *drawn;		 /* one chunk's slice of all ranks */
+	uint32_t *members;	 /* the ranks, as the program has them */
+	float *drawn;		 /* one chunk's slice of all members */
 	float *scratch;		 /* one slice */
 	unsigned char *expected; /* all slices, by own reckoning, as on the wire */
 };
@@ -80,6 +81,7 @@ static void dense_close(void *state)
 	lh_collective_plan_done(&d->plan);
 	lh_collective_program_free(d->program);
 	free(d->own);
+	free(d->members);
 	free(d->drawn);
 	free(d->scratch);
 	free(d->expected);
@@ -97,6 +99,8 @@ static int build_program(struct dense *d, struct lh_error *err)
 		rc = lh_collective_plans_make(ops, &form.form, &plans, err);
 	if (rc == 0)
 		rc = lh_collective_program_build(plans, d->rank->n, &d->program, err);
+	for (uint32_t i = 0; rc == 0 && i < d->rank->n; i++)
+		d->members[i] = plans[i].self;
 	lh_collective_plans_free(plans, d->rank->n);
 	lh_dense_form_done(&form);
 	return rc;
@@ -108,10 +112,11 @@ static int open_reckoning(struct dense *d, struct lh_error *err)
 	const struct lh_collective_slices *s = d->slices;
 
 	d->own = calloc(s->at[s->n_chunks] + 1, sizeof(*d->own));
+	d->members = calloc(d->rank->n, sizeof(*d->members));
 	d->drawn = calloc(s->longest * d->rank->n + 1, sizeof(*d->drawn));
 	d->scratch = calloc(s->longest + 1, sizeof(*d->scratch));
 	d->expected = calloc(s->wire_at[s->n_chunks] + 1, 1);
-	if (!d->own || !d->drawn || !d->scratch || !d->expected)
+	if (!d->own || !d->members || !d->drawn || !d->scratch || !d->expected)
 		return lh_fail(err, LH_ESYS, ENOMEM, "open an averaging");
 	return build_program(d, err);
 }
@@ -167,11 +172,13 @@ static void reckon(struct dense *d, uint32_t epoch, uint32_t chunk, const uint64
 	if (elements == 0)
 		return;
 	lh_sample_draw(d->rank->job->seed, epoch, chunk, n, elements, d->drawn);
-	for (uint32_t rank = 0; rank < n; rank++)
-		lh_sample_weigh(d->drawn + (size_t)rank * elements, elements, samples[rank], total,
-				n);
-	memcpy(d->own + d->slices->at[chunk], d->drawn + (size_t)d->rank->self * elements,
-	       elements * sizeof(*d->own));
+	for (uint32_t i = 0; i < n; i++) {
+		float *values = d->drawn + (size_t)i * elements;
+
+		lh_sample_weigh(values, elements, samples[d->members[i]], total, n);
+		if (d->members[i] == d->rank->self)
+			memcpy(d->own + d->slices->at[chunk], values, elements * sizeof(*values));
+	}
 	lh_collective_program_run(d->program, chunk, d->rank->job->compress, (float)n, elements,
 				  d->drawn, d->scratch, d->expected + d->slices->wire_at[chunk]);
 }

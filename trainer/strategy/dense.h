@@ -18,7 +18,9 @@
 struct lh_dense_form {
 	struct lh_collective_form form;
 	struct lh_collective_level levels[LH_COLLECTIVE_LEVELS_MAX];
+	uint32_t dimensions[LH_COLLECTIVE_LEVELS_MAX];
 	uint32_t *group_of; /* owned: of the levels */
+	double *bandwidths; /* owned */
 };
 
 /* The form of a collective between all ranks of the job for n_values numbers. LH_EINPUT where the
@@ -29,5 +31,8 @@ int lh_dense_form_init(struct lh_dense_form *ret_form, const struct lh_job *job,
 		       struct lh_error *err);
 
 void lh_dense_form_done(struct lh_dense_form *form);
+
+/* Refuses what dense averaging does not do. LH_EINPUT. */
+int lh_dense_check(const struct lh_job *job, struct lh_error *err);
 
 #endif

@@ -81,7 +81,9 @@ int lh_steps_apply(struct lh_steps *steps, struct lh_error *err)
 	if (!steps->samples[rank->self])
 		return 0;
 	rank->doing = "applying";
-	if ((rc = rank->compute->apply(rank->computing, err)))
+	rc = steps->apply ? steps->apply(steps->applied, err)
+			  : rank->compute->apply(rank->computing, err);
+	if (rc)
 		return rc;
 	lh_clock_sleep_until(begin_ns + rank->me->apply_ns);
 	end_ns = lh_clock_now_ns();

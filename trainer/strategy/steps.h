@@ -22,6 +22,9 @@ struct lh_steps {
 	 * does. */
 	int (*check)(void *checked, struct lh_error *err);
 	void *checked;
+	/* In place of the optimizer's step alone; NULL: that. */
+	int (*apply)(void *applied, struct lh_error *err);
+	void *applied;
 };
 
 /* Given to lh_steps_done also where it fails. LH_ESYS. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trainer/strategy/averaging.h"
+#include "trainer/strategy/dense.h"
 #include "trainer/strategy/hierarchical_topk.h"
 #include "trainer/strategy/sparse.h"
 #include "trainer/strategy/sparse_form.h"
@@ -12,6 +13,7 @@
 static const struct lh_strategy_ops butterfly = {
 	.name = "butterfly",
 	.doc = "all to all: reduce-scatter, then all-gather (Hivemind)",
+	.check = lh_dense_check,
 	.run = lh_target_batch_run,
 	.averaging = &lh_averaging_dense,
 };
@@ -19,6 +21,39 @@ static const struct lh_strategy_ops butterfly = {
 static const struct lh_strategy_ops ring = {
 	.name = "ring",
 	.doc = "all-reduce around a ring, as data-parallel training does it",
+	.check = lh_dense_check,
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+static const struct lh_strategy_ops halving_doubling = {
+	.name = "halving-doubling",
+	.doc = "all-reduce by recursive halving and doubling: few delays",
+	.check = lh_dense_check,
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+static const struct lh_strategy_ops tree = {
+	.name = "tree",
+	.doc = "all-reduce up and down two binary trees, in segments",
+	.check = lh_dense_check,
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+static const struct lh_strategy_ops torus = {
+	.name = "torus",
+	.doc = "all-reduce by rings along the dimensions of a grid",
+	.check = lh_dense_check,
+	.run = lh_target_batch_run,
+	.averaging = &lh_averaging_dense,
+};
+
+static const struct lh_strategy_ops hierarchical = {
+	.name = "hierarchical",
+	.doc = "all-reduce inside nodes, inside sites, then across",
+	.check = lh_dense_check,
 	.run = lh_target_batch_run,
 	.averaging = &lh_averaging_dense,
 };
@@ -51,10 +86,16 @@ static const struct lh_strategy_ops hierarchical_topk = {
 const struct lh_strategy_ops *const lh_strategies[] = {
 	&butterfly,
 	&ring,
+	&halving_doubling,
+	&tree,
+	&torus,
+	&hierarchical,
 	&sparse_allgather,
 	&hierarchical_topk,
 	&lh_strategy_local_sgd,
 	&lh_strategy_diloco,
+	&lh_strategy_d_psgd,
+	&lh_strategy_ad_psgd,
 	&lh_strategy_parameter_server,
 	NULL,
 };

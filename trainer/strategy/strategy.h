@@ -35,6 +35,8 @@ extern const struct lh_strategy_ops lh_strategy_nccl;
 
 extern const struct lh_strategy_ops lh_strategy_local_sgd;
 extern const struct lh_strategy_ops lh_strategy_diloco;
+extern const struct lh_strategy_ops lh_strategy_d_psgd;
+extern const struct lh_strategy_ops lh_strategy_ad_psgd;
 
 /* The strategy of that name, or NULL. */
 const struct lh_strategy_ops *lh_strategy_find(const char *name);

@@ -295,7 +295,7 @@ static int merge_part(struct part *part, uint32_t epoch, struct lh_error *err)
 
 	s->rank->doing = "waiting for a fragment";
 	if (part->averager)
-		rc = lh_beside_wait(s->beside, &part->task, err);
+		rc = lh_beside_wait(s->beside, &part->task, INT64_MAX, err);
 	now_ns = lh_clock_now_ns();
 	if (rc == 0 && part->averager)
 		rc = lh_rank_write_span(s->rank, "wait", epoch, begin_ns, now_ns, now_ns, err);
