@@ -212,6 +212,7 @@ static int write_tables(const char *run_dir, const struct lh_results *results, s
 		{"traffic.csv", &results->traffic},
 		{"cost.csv", &results->cost.table},
 		{"released.csv", results->released.n_rows ? &results->released : NULL},
+		{"samples.csv", results->samples.columns ? &results->samples : NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -278,6 +279,10 @@ static int compute_training(const struct lh_scenario *sc, const char *run_dir,
 	if (r < 0)
 		return r;
 	note_consensus(events, &results->notes);
+	if (lh_is_elastic(sc))
+		r = lh_samples_compute(sc, events, &results->samples, &results->notes, err);
+	if (r < 0)
+		return r;
 	lh_epochs_compute(sc, events, &results->epochs, &results->summary);
 	*ret_node_samples = count_node_samples(sc, events);
 	return *ret_node_samples ? 0 : lh_fail(err, LH_ESYS, ENOMEM, "count samples");
@@ -351,6 +356,7 @@ void lh_results_done(struct lh_results *results)
 	lh_table_done(&results->epochs);
 	lh_table_done(&results->throughput);
 	lh_table_done(&results->traffic);
+	lh_table_done(&results->samples);
 	lh_cost_done(&results->cost);
 	lh_table_done(&results->released);
 	lh_notes_done(&results->invalid);

@@ -57,6 +57,7 @@ struct lh_results {
 	struct lh_table epochs;
 	struct lh_table throughput;
 	struct lh_table traffic;
+	struct lh_table samples; /* of strategies whose ranks come and go; else all zeros */
 	struct lh_cost cost;
 	struct lh_table released; /* nodes that an elastic strategy did without; see released.h */
 	bool is_valid;
@@ -65,7 +66,7 @@ struct lh_results {
 };
 
 /*
- * Reads what the folder run_dir holds of a run of sc and writes the four tables into it.
+ * Reads what the folder run_dir holds of a run of sc and writes its tables into it.
  * *ret_results is the caller's. A run that was cut or whose network missed its target gives
  * results that are not valid; LH_ERUN only where no epoch was finished or where sums that must
  * be equal are not (samples, payload); LH_EINPUT for a malformed file (file:line); LH_ESYS.

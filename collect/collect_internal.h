@@ -15,6 +15,17 @@
 int lh_conservation_check(const struct lh_scenario *sc, const struct lh_run_events *events,
 			  struct lh_error *err);
 
+/* Whether ranks come and go as the strategy likes: each epoch is of those that were there. */
+bool lh_is_elastic(const struct lh_scenario *sc);
+
+/*
+ * Of such a run: checks that every micro-batch counts in one epoch or was lost, and makes the table
+ * of them; a note where any was lost. *ret_table is the caller's. LH_ERUN names the rank and what
+ * does not add up; LH_ESYS.
+ */
+int lh_samples_compute(const struct lh_scenario *sc, const struct lh_run_events *events,
+		       struct lh_table *ret_table, struct lh_notes *notes, struct lh_error *err);
+
 /* The columns of epochs.csv for matchmaking and for the parts of communication. */
 enum { LH_EPOCH_PARTS = 5 };
 

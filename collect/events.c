@@ -436,10 +436,12 @@ static int read_line(struct line *line, size_t rank_number, struct lh_rank_event
 		return r;
 	if ((size_t)rank_read != rank_number)
 		return bad_line(line, "rank", "the rank that the file is named after");
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	r = lh_rank_samples_take(&rank->samples, rank_number, line->n_ranks, name, line->object,
+				 line->path, line->number, line->err);
+	for (size_t i = 0; r == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(kinds[i].name, name) == 0)
 			return kinds[i].read(line, rank);
-	return 0;
+	return r;
 }
 
 static int read_lines(struct line *line, char *text, size_t size, size_t rank_number,
@@ -486,6 +488,8 @@ int lh_rank_events_read(const char *path, size_t rank_number, size_t n_ranks, bo
 	int r = lh_file_read(path, EVENT_FILE_MAX_BYTES, &text, &size, err);
 
 	rank->is_cut = false;
+	if (r == 0)
+		r = lh_rank_samples_begin(&rank->samples, err);
 	return r < 0 ? r : read_lines(&line, text, size, rank_number, rank);
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "collect/faults.h"
+#include "collect/samples.h"
 #include "core/error.h"
 
 enum {
@@ -94,9 +95,10 @@ struct lh_rank_events {
 	int64_t reported_ns; /* of its last `progress` event */
 	int64_t retransmits; /* over all its connections */
 	int64_t timeouts;
-	bool has_ended;	  /* its `end` event was read */
-	bool is_cut;	  /* the last line was half written, and not because its node was taken */
-	bool was_away;	  /* its node, at some time */
+	bool has_ended; /* its `end` event was read */
+	bool is_cut;	/* the last line was half written, and not because its node was taken */
+	bool was_away;	/* its node, at some time; or its strategy goes on without it */
+	struct lh_rank_samples samples;
 	char *error;	  /* message of its `error` event, or NULL; owned */
 	double consensus_ratio; /* of its `consensus` event; 0: none */
 	char weights[17]; /* hash of its `weights` event; empty: none */

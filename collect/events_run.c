@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/collect_internal.h"
 #include "collect/events_internal.h"
 #include "core/cleanup.h"
 #include "core/file.h"
@@ -26,7 +27,8 @@ static int read_rank(const char *events_dir, size_t rank_number, size_t n_ranks,
 	bool is_lost = may_be_lost && lh_run_faults_is_away_at_end(faults, node);
 	int r = 0;
 
-	rank->was_away = may_be_lost;
+	rank->was_away =
+		may_be_lost || (faults && faults->scenario && lh_is_elastic(faults->scenario));
 	for (unsigned k = 0; r == 0; k++) {
 		lh_cleanup_free char *path = path_of(events_dir, rank_number, k);
 
@@ -122,6 +124,7 @@ void lh_run_events_done(struct lh_run_events *events)
 			free(rank->traffic[t].sent);
 		free(rank->traffic);
 		free(rank->epochs);
+		lh_rank_samples_done(&rank->samples);
 		free(rank->applies);
 		free(rank->error);
 	}

@@ -21,7 +21,7 @@ struct lh_away_span {
 /* All zero: no node was ever away. */
 struct lh_run_faults {
 	const struct lh_scenario *scenario; /* borrowed; NULL where there are none */
-	struct lh_away_span *spans; /* owned, in order of their begins */
+	struct lh_away_span *spans;	    /* owned, in order of their begins */
 	size_t n_spans;
 	size_t n_spans_room;
 	size_t n_preemptions;

@@ -7,6 +7,7 @@
 #include "scenarios/check_internal.h"
 #include "scenarios/churn.h"
 #include "scenarios/places.h"
+#include "scenarios/strategy_kinds.h"
 
 static const double FACTOR_MAX = 1000;
 
@@ -185,6 +186,24 @@ static bool takes_nodes_away(const struct lh_scenario *sc)
 	return spot && spot->kind == LH_YAML_MAPPING;
 }
 
+/* Complains where the node goes or is late on which elastic strategies have their coordinator. */
+static void check_coordinator(const struct lh_scenario *sc, struct lh_diag *diag)
+{
+	const struct lh_node *node = lh_node_of(sc, 0);
+	const struct lh_yaml *strategy = lh_yaml_get(lh_yaml_get(sc->tree, "workload"), "strategy");
+	unsigned kind = lh_section_kind_named(&lh_strategy_section, sc->workload.strategy.kind);
+
+	for (size_t i = 0; (kind & LH_KINDS_ELASTIC) && i < sc->n_absences; i++)
+		if (&sc->nodes[sc->absences[i].node] == node) {
+			lh_diag_add(diag, strategy->pos, "workload.strategy",
+				    "rank 0, at %s, has the coordinator of %s: it must be there "
+				    "from the start to the end; expected timeline and spot to "
+				    "leave that node alone, such as by spot.nodes",
+				    node->name, sc->workload.strategy.kind);
+			return;
+		}
+}
+
 void lh_churn_check(struct lh_scenario *sc, struct lh_diag *diag)
 {
 	const struct lh_yaml *run = lh_yaml_get(sc->tree, "run");
@@ -196,4 +215,6 @@ void lh_churn_check(struct lh_scenario *sc, struct lh_diag *diag)
 			    "preempt, join, joins_at or spot");
 	if (!diag->n_messages && sc->nodes)
 		lh_churn_resolve(sc, diag);
+	if (!diag->n_messages && sc->nodes && sc->model)
+		check_coordinator(sc, diag);
 }

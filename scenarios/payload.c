@@ -189,6 +189,9 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 		return n * (n - 1) * sparse_bytes(density, elements);
 	if (kind == LH_KIND_HIERARCHICAL_TOPK)
 		return hierarchical_topk_bytes(sc, density);
+	/* of an epoch in which all have had a part */
+	if (kind == LH_KIND_HIVEMIND)
+		return all_reduce_bytes(sc, LH_KIND_BUTTERFLY, compressor, elements);
 	if (kind & LH_KINDS_LOCAL)
 		return synchronised_bytes(sc, kind, compressor, epoch);
 	return all_reduce_bytes(sc, kind, compressor, elements);

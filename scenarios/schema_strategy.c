@@ -27,6 +27,8 @@ static const struct lh_choice strategies[] = {
 	{"d-psgd", LH_KIND_D_PSGD},
 	{"ad-psgd", LH_KIND_AD_PSGD},
 	{"parameter-server", LH_KIND_PARAMETER_SERVER},
+	{"hivemind", LH_KIND_HIVEMIND},
+	{"moshpit", LH_KIND_MOSHPIT},
 	{NULL, 0},
 };
 
@@ -69,7 +71,7 @@ static const struct lh_fallback matchmaking_fallbacks[] = {
 	{0, NULL, NULL, NULL},
 };
 static const struct lh_fallback delayed_update_fallbacks[] = {
-	{LH_KIND_BUTTERFLY | LH_KINDS_ELASTIC, NULL, NULL, "true"},
+	{LH_KIND_BUTTERFLY | LH_KIND_HIVEMIND, NULL, NULL, "true"},
 	{0, NULL, NULL, NULL},
 };
 static const struct lh_fallback levels_fallbacks[] = {
@@ -116,7 +118,7 @@ static const struct lh_field strategy_fields[] = {
 	 .fallbacks = matchmaking_fallbacks,
 	 .doc = "least time that forming a group takes, beside computing"},
 	{.key = "delayed_update", .type = LH_FIELD_BOOLEAN,
-	 OF(LH_KINDS_AVERAGING | LH_KINDS_ELASTIC),
+	 OF(LH_KINDS_AVERAGING | LH_KIND_HIVEMIND),
 	 AT(struct lh_strategy_spec, delayed_update), .fallback = "false",
 	 .fallbacks = delayed_update_fallbacks,
 	 .doc = "the optimizer's step runs beside the next epoch's computing, and so comes one epoch "
@@ -192,8 +194,8 @@ static const struct lh_field strategy_fields[] = {
 	 .doc = "who may average with whom: neighbours, those 1, 2, 4 ... ranks away, all; in pairs "
 		"(ad-psgd) even ranks with odd ones alone, 1, 3, 5, 9 ... away"},
 	{.key = "min_group", .type = LH_FIELD_INTEGER, OF(LH_KINDS_ELASTIC),
-	 AT(struct lh_strategy_spec, min_group), .min = 2, .max = 1000000, .fallback = "2",
-	 .doc = "fewest ranks that average"},
+	 AT(struct lh_strategy_spec, min_group), .min = 1, .max = 1000000, .fallback = "2",
+	 .doc = "fewest ranks that average; fewer wait, for ten times `timeout` at most"},
 	{.key = "timeout", .type = LH_FIELD_DURATION,
 	 OF(LH_KINDS_LOCAL | LH_KINDS_GOSSIP | LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, timeout_ns), .min = 1000000, .max = DELAY_MAX,
@@ -202,7 +204,9 @@ static const struct lh_field strategy_fields[] = {
 		"fails"},
 	{.key = "heartbeat", .type = LH_FIELD_DURATION, OF(LH_KINDS_ELASTIC),
 	 AT(struct lh_strategy_spec, heartbeat_ns), .min = 1000000, .max = DELAY_MAX,
-	 .fallback = "1 s", .doc = "between two signs of life; less than timeout"},
+	 .fallback = "1 s",
+	 .doc = "between two signs of life; less than timeout. Whoever gives none for five of them is "
+		"dropped"},
 	END,
 };
 

@@ -7,6 +7,7 @@
 #define LH_TRAINER_CLOCK_H
 
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -28,6 +29,17 @@ static inline void lh_clock_sleep_until(int64_t at_ns)
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
 		;
+}
+
+/* Waits until one of n descriptors is ready, at most until until_ns (INT64_MAX: for ever); how many
+ * are, or -1 with errno. */
+static inline int lh_clock_poll_until(struct pollfd *polls, nfds_t n, int64_t until_ns)
+{
+	int64_t now_ns = lh_clock_now_ns();
+	int64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	struct timespec wait = {.tv_sec = wait_ns / LH_NS_PER_S, .tv_nsec = wait_ns % LH_NS_PER_S};
+
+	return ppoll(polls, n, until_ns == INT64_MAX ? NULL : &wait, NULL);
 }
 
 #endif

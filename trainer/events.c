@@ -76,7 +76,7 @@ int lh_events_add(struct lh_events *events, const char *event, int64_t t_ns, jso
 	return 0;
 }
 
-int lh_events_flush(struct lh_events *events, struct lh_error *err)
+int lh_events_write(struct lh_events *events, struct lh_error *err)
 {
 	size_t done = 0;
 
@@ -90,6 +90,15 @@ int lh_events_flush(struct lh_events *events, struct lh_error *err)
 		done += (size_t)n;
 	}
 	events->used = 0;
+	return 0;
+}
+
+int lh_events_flush(struct lh_events *events, struct lh_error *err)
+{
+	int rc = lh_events_write(events, err);
+
+	if (rc)
+		return rc;
 	/* Pipes and devices have nothing to wait for. */
 	if (sync_file_range(events->fd, 0, 0,
 			    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |

@@ -23,6 +23,9 @@ int lh_events_open(const char *path, uint32_t rank, struct lh_events **ret_event
 int lh_events_add(struct lh_events *events, const char *event, int64_t t_ns, json_t *fields,
 		  struct lh_error *err);
 
+/* Writes all lines so far, so that they outlive this process. LH_ESYS. */
+int lh_events_write(struct lh_events *events, struct lh_error *err);
+
 /* Writes all lines so far and waits until the file system has them, so that they outlive
  * this process and, in a guest, the guest. LH_ESYS. */
 int lh_events_flush(struct lh_events *events, struct lh_error *err);

@@ -58,6 +58,13 @@ int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns
 	return write_average(rank, epoch, begin_ns, lh_clock_now_ns(), average, false, err);
 }
 
+int lh_rank_write_average_until(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				int64_t end_ns, const struct lh_average *average,
+				struct lh_error *err)
+{
+	return write_average(rank, epoch, begin_ns, end_ns, average, false, err);
+}
+
 int lh_rank_write_average_beside(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
 				 int64_t end_ns, const struct lh_average *average,
 				 struct lh_error *err)
@@ -92,41 +99,55 @@ int lh_rank_end_epoch(struct lh_rank *rank, uint32_t epoch, uint64_t samples, st
 	return rc ? rc : lh_events_flush(rank->events, err);
 }
 
-static int write_connection(struct lh_rank *rank, uint32_t peer, uint32_t channel, int64_t now_ns,
-			    struct lh_error *err)
+int lh_rank_write_connection(struct lh_rank *rank, uint32_t peer, const char *channel, int fd,
+			     struct lh_error *err)
 {
 	struct lh_tcp_counters c;
-	int fd = lh_mesh_fd(&rank->mesh, peer, channel);
-	int rc;
+	int rc = lh_tcp_read_counters(fd, &c, err);
 
-	if (fd < 0)
-		return 0;
-	if ((rc = lh_tcp_read_counters(fd, &c, err)))
+	if (rc)
 		return rc;
 	return lh_events_add(
-		rank->events, "connection", now_ns,
+		rank->events, "connection", lh_clock_now_ns(),
 		json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "peer", (json_int_t)peer,
-			  "channel", lh_channel_name(channel), "segs_out", (json_int_t)c.segs_out,
-			  "data_segs_out", (json_int_t)c.data_segs_out, "bytes_sent",
-			  (json_int_t)c.bytes_sent, "bytes_retrans", (json_int_t)c.bytes_retrans,
-			  "retransmits", (json_int_t)c.retransmits, "timeouts",
-			  (json_int_t)c.timeouts, "rtt_ns", (json_int_t)c.rtt_ns),
+			  "channel", channel, "segs_out", (json_int_t)c.segs_out, "data_segs_out",
+			  (json_int_t)c.data_segs_out, "bytes_sent", (json_int_t)c.bytes_sent,
+			  "bytes_retrans", (json_int_t)c.bytes_retrans, "retransmits",
+			  (json_int_t)c.retransmits, "timeouts", (json_int_t)c.timeouts, "rtt_ns",
+			  (json_int_t)c.rtt_ns),
 		err);
+}
+
+static int write_connections(struct lh_rank *rank, struct lh_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t peer = 0; rc == 0 && peer < rank->n; peer++)
+		for (uint32_t c = 0; rc == 0 && c < rank->mesh.n_channels; c++) {
+			int fd = lh_mesh_fd(&rank->mesh, peer, c);
+
+			if (fd >= 0)
+				rc = lh_rank_write_connection(rank, peer, lh_channel_name(c), fd,
+							      err);
+		}
+	return rc;
 }
 
 int lh_rank_finish(struct lh_rank *rank, struct lh_error *err)
 {
-	int64_t now_ns = lh_clock_now_ns();
-	int rc = rank->compute->finish(rank->computing, now_ns, rank->events, err);
+	int rc = rank->compute->finish(rank->computing, lh_clock_now_ns(), rank->events, err);
 
-	now_ns = lh_clock_now_ns();
+	return rc ? rc : lh_rank_leave(rank, err);
+}
+
+int lh_rank_leave(struct lh_rank *rank, struct lh_error *err)
+{
+	int rc = lh_traffic_write_rest(rank->traffic, lh_clock_now_ns(), rank->events, err);
+
 	if (rc == 0)
-		rc = lh_traffic_write_rest(rank->traffic, now_ns, rank->events, err);
-	for (uint32_t peer = 0; rc == 0 && peer < rank->n; peer++)
-		for (uint32_t c = 0; rc == 0 && c < rank->mesh.n_channels; c++)
-			rc = write_connection(rank, peer, c, now_ns, err);
+		rc = write_connections(rank, err);
 	if (rc == 0)
-		rc = lh_events_add(rank->events, "end", now_ns,
+		rc = lh_events_add(rank->events, "end", lh_clock_now_ns(),
 				   json_pack("{s:I}", "epochs", (json_int_t)rank->job->epochs),
 				   err);
 	return rc ? rc : lh_events_flush(rank->events, err);
@@ -201,6 +222,8 @@ static int run(struct lh_rank *rank, struct lh_error *err)
 	int rc;
 
 	rank->begin_ns = lh_clock_now_ns();
+	if (rank->job->strategy->check && (rc = rank->job->strategy->check(rank->job, err)))
+		return rc;
 	rc = lh_events_add(
 		rank->events, "start", rank->begin_ns,
 		json_pack("{s:s, s:I}", "node", rank->me->node, "world", (json_int_t)rank->n), err);

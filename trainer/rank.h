@@ -22,7 +22,7 @@ struct lh_rank {
 	const struct lh_job_rank *me;
 	uint32_t self;
 	uint32_t n; /* ranks */
-	uint32_t incarnation;
+	uint32_t incarnation; /* as in struct lh_rank_options */
 	struct lh_events *events;
 	struct lh_mesh mesh; /* after lh_rank_connect, as the next two */
 	struct lh_traffic *traffic;
@@ -77,7 +77,12 @@ struct lh_average {
 	uint64_t checked_elements; /* averaged numbers compared with what they must be */
 };
 
-/* Writes `average`, from begin_ns to now. */
+/* Writes `average`, from begin_ns to end_ns. */
+int lh_rank_write_average_until(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
+				int64_t end_ns, const struct lh_average *average,
+				struct lh_error *err);
+
+/* The same to now. */
 int lh_rank_write_average(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns,
 			  const struct lh_average *average, struct lh_error *err);
 
@@ -94,8 +99,15 @@ int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, 
  * learnt, `epoch`, and flushes. The next begins. */
 int lh_rank_end_epoch(struct lh_rank *rank, uint32_t epoch, uint64_t samples, struct lh_error *err);
 
+/* Writes `connection`: the counters of a connection with peer that is about to be closed. */
+int lh_rank_write_connection(struct lh_rank *rank, uint32_t peer, const char *channel, int fd,
+			     struct lh_error *err);
+
 /* The end of all: what was learnt, the rest of the traffic, the connections' counters, `end`. */
 int lh_rank_finish(struct lh_rank *rank, struct lh_error *err);
+
+/* The same for a rank that does not have what has been learnt. */
+int lh_rank_leave(struct lh_rank *rank, struct lh_error *err);
 
 /* The host's time for bytes that this rank sends, by its averaging_bps; 0 where it is not charged.
  */

@@ -181,9 +181,9 @@ static void assert_reads(const char *strategy, const char *compress, int64_t n_r
 #define SPARSE(kind)                                                              \
 	"{\"kind\": \"" kind "\", \"balance\": \"fixed\", \"matchmaking_ns\": 0," \
 	" \"delayed_update\": false, \"streams\": 1"
-#define ELASTIC(kind)                                                  \
-	"{\"kind\": \"" kind "\", \"matchmaking_ns\": 5000000000,"     \
-	" \"delayed_update\": true, \"streams\": 1, \"min_group\": 2," \
+#define ELASTIC(kind)                                              \
+	"{\"kind\": \"" kind "\", \"matchmaking_ns\": 5000000000," \
+	" \"streams\": 1, \"min_group\": 2,"                         \
 	" \"timeout_ns\": 60000000000, \"heartbeat_ns\": 1000000000"
 
 static void test_every_kind_has_its_defaults(void **state)
@@ -249,7 +249,7 @@ static void test_every_kind_has_its_defaults(void **state)
 		{"{kind: parameter-server, exchange: averaging}", NULL, 3,
 		 "{\"kind\": \"parameter-server\", \"exchange\": \"averaging\", \"period\": 8,"
 		 " \"asynchronous\": false, \"streams\": 1}"},
-		{"{kind: hivemind}", NULL, 3, ELASTIC("hivemind") "}"},
+		{"{kind: hivemind}", NULL, 3, ELASTIC("hivemind") ", \"delayed_update\": true}"},
 		{"{kind: moshpit}", NULL, 7,
 		 ELASTIC("moshpit") ", \"dimensions\": [2, 4], \"rounds\": 2}"},
 		{"{kind: moshpit, dimensions: [2, 2, 2]}", NULL, 7,

@@ -19,6 +19,7 @@ struct lh_collective_run {
 	struct lh_request *receives;
 	struct lh_request **expected; /* by receive; NULL once it has come */
 	struct lh_collective_done done;
+	uint32_t culprit; /* whose message was waited for last */
 };
 
 static uint64_t payload_bytes(const struct lh_collective_run_config *config,
@@ -175,6 +176,7 @@ static int take_next(struct lh_collective_run *run, uint32_t *first, uint64_t sa
 
 	while (*first < n && !run->expected[*first])
 		(*first)++;
+	run->culprit = run->receives[*first].peer;
 	rc = lh_comm_wait_any(run->config.comm, run->expected + *first, n - *first, deadline_ns, &r,
 			      err);
 	if (rc && err && err->sys == ETIMEDOUT) /* tells whom it is waited for */
@@ -183,6 +185,7 @@ static int take_next(struct lh_collective_run *run, uint32_t *first, uint64_t sa
 		return rc;
 	r += *first;
 	request = &run->receives[r];
+	run->culprit = request->peer;
 	if (request->state == LH_REQUEST_FAILED)
 		return lh_comm_wait(run->config.comm, &run->receives[r], deadline_ns, err);
 	if (request->message.samples != samples)
@@ -216,10 +219,17 @@ int lh_collective_run_round(struct lh_collective_run *run, uint32_t epoch, uint6
 		if (rc)
 			return rc;
 	}
-	for (uint32_t s = 0; rc == 0 && s < run->config.plan->n_sends; s++)
+	for (uint32_t s = 0; rc == 0 && s < run->config.plan->n_sends; s++) {
+		run->culprit = run->sends[s].peer;
 		rc = lh_comm_wait(run->config.comm, &run->sends[s], deadline_ns, err);
+	}
 	*ret_done = run->done;
 	return rc;
+}
+
+uint32_t lh_collective_run_culprit(const struct lh_collective_run *run)
+{
+	return run->culprit;
 }
 
 const void *lh_collective_run_wire(const struct lh_collective_run *run, uint32_t chunk)

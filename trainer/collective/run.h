@@ -47,6 +47,10 @@ int lh_collective_run_round(struct lh_collective_run *run, uint32_t epoch, uint6
 			    float *values, int64_t deadline_ns, struct lh_collective_done *ret_done,
 			    struct lh_error *err);
 
+/* After a round that failed: the peer whose message failed, was not what it must be, or was waited
+ * for. */
+uint32_t lh_collective_run_culprit(const struct lh_collective_run *run);
+
 /* The finished chunk as it was on the wire, after a round. */
 const void *lh_collective_run_wire(const struct lh_collective_run *run, uint32_t chunk);
 

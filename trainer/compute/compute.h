@@ -39,6 +39,16 @@ struct lh_compute_ops {
 	 * they are replayed. */
 	int (*read_weights)(void *state, float *ret_weights, struct lh_error *err);
 	int (*write_weights)(void *state, const float *weights, struct lh_error *err);
+	/* All that a training goes on from: weights, the optimizer's vectors, the steps done.
+	 * *ret_real_bytes of what is returned are real ones, which the next two move; a state that
+	 * is replayed has none. NULL: it cannot be moved. What had been computed for a step that
+	 * was not done is dropped by write_state. */
+	uint64_t (*state_bytes)(void *state, uint64_t *ret_real_bytes);
+	int (*read_state)(void *state, void *ret_bytes, struct lh_error *err);
+	int (*write_state)(void *state, const void *bytes, struct lh_error *err);
+	/* This rank has been there incarnation times before: it goes on with other micro-batches
+	 * than those it began with then. Before the first. */
+	void (*renew)(void *state, uint32_t incarnation);
 	/* The optimizer's step with what was averaged (alone: with own gradients). */
 	int (*apply)(void *state, struct lh_error *err);
 	/* After the averaging of an epoch, at t_ns: writes what has been learnt. */

@@ -26,6 +26,14 @@ void lh_replay_init(struct lh_replay *replay, const struct lh_job *job, uint32_t
 	replay->n_slow = me->n_slow;
 }
 
+void lh_replay_renew(struct lh_replay *replay, uint64_t seed, uint32_t rank, uint32_t incarnation)
+{
+	char stream[48];
+
+	snprintf(stream, sizeof(stream), "compute/%" PRIu32 "/%" PRIu32, rank, incarnation);
+	lh_rng_init(&replay->rng, seed, stream);
+}
+
 int64_t lh_replay_stretch_ns(const struct lh_job_slow *slow, size_t n_slow, int64_t begin_ns,
 			     int64_t work_ns)
 {
@@ -83,6 +91,8 @@ int64_t lh_replay_mean_ns(const struct lh_job_rank *rank)
 
 struct replay {
 	struct lh_replay times;
+	uint64_t seed;
+	uint32_t rank;
 	uint64_t parameters;
 };
 
@@ -94,6 +104,8 @@ static int open_replay(const struct lh_job *job, uint32_t rank, void **ret_state
 	if (!replay)
 		return lh_fail(err, LH_ESYS, ENOMEM, "replay");
 	lh_replay_init(&replay->times, job, rank);
+	replay->seed = job->seed;
+	replay->rank = rank;
 	replay->parameters = job->parameters;
 	*ret_state = replay;
 	return 0;
@@ -135,6 +147,22 @@ static int no_weights_to_write(void *state, const float *weights, struct lh_erro
 	return 0;
 }
 
+/* As an optimizer with two moments has it, in single precision. */
+enum { STATE_BYTES_PER_PARAMETER = 3 * 4 };
+
+static uint64_t replayed_state(void *state, uint64_t *ret_real_bytes)
+{
+	*ret_real_bytes = 0;
+	return ((struct replay *)state)->parameters * STATE_BYTES_PER_PARAMETER;
+}
+
+static void renew_replay(void *state, uint32_t incarnation)
+{
+	struct replay *replay = state;
+
+	lh_replay_renew(&replay->times, replay->seed, replay->rank, incarnation);
+}
+
 static int nothing_to_apply(void *state, struct lh_error *err)
 {
 	(void)state;
@@ -171,6 +199,8 @@ const struct lh_compute_ops lh_compute_replay = {
 	.begin_average = nothing_to_average,
 	.read_weights = no_weights_to_read,
 	.write_weights = no_weights_to_write,
+	.state_bytes = replayed_state,
+	.renew = renew_replay,
 	.apply = nothing_to_apply,
 	.end_epoch = nothing_learnt,
 	.finish = nothing_left,

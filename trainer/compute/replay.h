@@ -23,6 +23,10 @@ struct lh_replay {
 /* Starts rank's stream of micro-batches, "compute/<rank>" of the job's seed; borrows the job. */
 void lh_replay_init(struct lh_replay *replay, const struct lh_job *job, uint32_t rank);
 
+/* Starts the stream of a rank that has been there incarnation times before, at least 1:
+ * "compute/<rank>/<incarnation>". */
+void lh_replay_renew(struct lh_replay *replay, uint64_t seed, uint32_t rank, uint32_t incarnation);
+
 /* The time in ns, at least 1, of the next micro-batch, which begins at begin_ns
  * (CLOCK_MONOTONIC): micro_batch / samples_per_s x (1 + variation_ratio x normal) + accumulate_ns,
  * the normal clamped at +-3, as lh_replay_stretch_ns makes it longer. */

@@ -24,6 +24,7 @@ struct train {
 	struct lh_replay times;
 	float *gradients; /* of the whole model, as averaged */
 	uint32_t rank;
+	uint64_t state_bytes;
 	uint32_t last_evaluated; /* 1 + the epoch; 0: none */
 };
 
@@ -116,6 +117,8 @@ static int open_train(const struct lh_job *job, uint32_t rank, void **ret_state,
 		rc = lh_fail(err, LH_EINPUT, 0,
 			     "parameters: %" PRIu64 "; model %s with these settings has %" PRId64,
 			     job->parameters, job->model, lh_learner_n_parameters(t->learner));
+	if (rc == 0)
+		rc = lh_learner_count_state(t->learner, &t->state_bytes, err);
 	if (rc == 0 && !(t->gradients = calloc(job->parameters, sizeof(*t->gradients))))
 		rc = lh_fail(err, LH_ESYS, ENOMEM, "train");
 	if (rc) {
@@ -168,6 +171,34 @@ static int write_train_weights(void *state, const float *weights, struct lh_erro
 
 	t->last_evaluated = 0;
 	return lh_learner_write_weights(t->learner, weights, err);
+}
+
+static uint64_t count_train_state(void *state, uint64_t *ret_real_bytes)
+{
+	*ret_real_bytes = ((struct train *)state)->state_bytes;
+	return *ret_real_bytes;
+}
+
+static int read_train_state(void *state, void *ret_bytes, struct lh_error *err)
+{
+	return lh_learner_read_state(((struct train *)state)->learner, ret_bytes, err);
+}
+
+static int write_train_state(void *state, const void *bytes, struct lh_error *err)
+{
+	return lh_learner_write_state(((struct train *)state)->learner, bytes, err);
+}
+
+/* Longer than any rank lives, so that no two incarnations see the same samples in the same order.
+ */
+enum { BATCHES_PER_INCARNATION = 1 << 20 };
+
+static void renew_train(void *state, uint32_t incarnation)
+{
+	struct train *t = state;
+
+	lh_replay_renew(&t->times, t->job->seed, t->rank, incarnation);
+	lh_learner_skip(t->learner, (uint64_t)incarnation * BATCHES_PER_INCARNATION);
 }
 
 static int apply_average(void *state, struct lh_error *err)
@@ -253,6 +284,10 @@ const struct lh_compute_ops lh_compute_train = {
 	.begin_average = begin_train_average,
 	.read_weights = read_train_weights,
 	.write_weights = write_train_weights,
+	.state_bytes = count_train_state,
+	.read_state = read_train_state,
+	.write_state = write_train_state,
+	.renew = renew_train,
 	.apply = apply_average,
 	.end_epoch = end_train_epoch,
 	.finish = finish_train,

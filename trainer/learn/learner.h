@@ -130,6 +130,17 @@ struct lh_device *lh_learner_device(const struct lh_learner *learner);
 int lh_learner_fingerprint(const struct lh_learner *learner, uint64_t *ret_hash,
 			   struct lh_error *err);
 
+/* All that another learner of the same specification goes on from: parameters, running means, the
+ * optimizer's vectors, the steps done and the loss scale. *ret_bytes: how many bytes of memory that
+ * takes, which the next two copy out and in; what was accumulated is dropped by the latter. */
+int lh_learner_count_state(const struct lh_learner *learner, uint64_t *ret_bytes,
+			   struct lh_error *err);
+int lh_learner_read_state(const struct lh_learner *learner, void *ret_bytes, struct lh_error *err);
+int lh_learner_write_state(struct lh_learner *learner, const void *bytes, struct lh_error *err);
+
+/* Passes over n_batches of the data, as if they had been computed. */
+void lh_learner_skip(struct lh_learner *learner, uint64_t n_batches);
+
 /* Checkpoints: see trainer/optim/checkpoint.h. settings: what must agree, from the specification
  * and place. */
 int lh_learner_save(const struct lh_learner *learner, const char *path, struct lh_error *err);

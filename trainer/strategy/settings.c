@@ -83,7 +83,7 @@ static const struct setting strategy_settings[] = {
 	{"graph", SETTING_CHOICE, AT(graph), .choices = graphs},
 	{"exchange", SETTING_CHOICE, AT(exchange), .choices = exchanges},
 	{"asynchronous", SETTING_FLAG, AT(asynchronous)},
-	{"min_group", SETTING_COUNT, AT(min_group), .min = 2, .max = 1000000},
+	{"min_group", SETTING_COUNT, AT(min_group), .min = 1, .max = 1000000},
 	{"rounds", SETTING_COUNT, AT(rounds), .min = 1, .max = 1000},
 	{"timeout_ns", SETTING_TIME, AT(timeout_ns), .min = 1e6, .max = HOUR_NS},
 	{"heartbeat_ns", SETTING_TIME, AT(heartbeat_ns), .min = 1e6, .max = HOUR_NS},

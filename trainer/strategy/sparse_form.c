@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "trainer/strategy/dense.h"
 #include "trainer/strategy/strategy.h"
 
 bool lh_sparse_form_is(const struct lh_compress_settings *compressing)
@@ -54,8 +53,6 @@ int lh_sparse_form_check(const struct lh_job *job, struct lh_error *err)
 		return lh_fail(err, LH_EINPUT, 0,
 			       "compress.feedback: false, but dgc is what it remembers; expected "
 			       "true, or kind topk");
-	if (lh_dense_check(job, err))
-		return LH_EINPUT;
 	return is_dgc(job) ? check_optimizer(job, err) : 0;
 }
 

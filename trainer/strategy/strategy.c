@@ -51,6 +51,22 @@ static const struct lh_strategy_ops hierarchical = {
 	.averaging = &lh_averaging_dense,
 };
 
+static const struct lh_strategy_ops hivemind = {
+	.name = "hivemind",
+	.doc = "target batch by whoever is there: ranks may be lost, come late and come back",
+	.is_elastic = true,
+	.check = lh_elastic_check,
+	.run = lh_elastic_run,
+};
+
+static const struct lh_strategy_ops moshpit = {
+	.name = "moshpit",
+	.doc = "weights averaged in small groups on a grid; ranks as with hivemind",
+	.is_elastic = true,
+	.check = lh_elastic_check,
+	.run = lh_elastic_run,
+};
+
 const struct lh_strategy_ops lh_strategy_nccl = {
 	.name = "ring",
 	.doc = "all-reduce around a ring, by NCCL between GPUs",
@@ -90,6 +106,8 @@ const struct lh_strategy_ops *const lh_strategies[] = {
 	&lh_strategy_d_psgd,
 	&lh_strategy_ad_psgd,
 	&lh_strategy_parameter_server,
+	&hivemind,
+	&moshpit,
 	NULL,
 };
 

@@ -24,7 +24,7 @@ struct lh_strategy_ops {
 	/* Steps of a rank's optimizer in all, which the schedule of its learning rate spans. NULL:
 	 * one an epoch. */
 	uint64_t (*count_steps)(const struct lh_job *job);
-	bool is_elastic;   /* takes ranks back that were lost */
+	bool is_elastic;   /* ranks may be lost, come late and come back */
 	bool takes_sparse; /* gradients may be sent in part: compressors of sparse_form.h */
 };
 
@@ -46,5 +46,9 @@ const struct lh_strategy_ops *lh_strategy_find(const char *name);
 
 /* The loop of strategies that average gradients: see target_batch.c. */
 int lh_target_batch_run(struct lh_rank *rank, struct lh_error *err);
+
+/* The loop of strategies whose groups change: see elastic.c; and what it cannot do. */
+int lh_elastic_check(const struct lh_job *job, struct lh_error *err);
+int lh_elastic_run(struct lh_rank *rank, struct lh_error *err);
 
 #endif

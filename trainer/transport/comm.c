@@ -390,6 +390,18 @@ static bool wait_for_change(struct lh_comm *comm, int64_t deadline_ns)
 	return pthread_cond_timedwait(&comm->changed, &comm->mutex, &until) != ETIMEDOUT;
 }
 
+/* With the mutex held. */
+static bool is_left(const struct lh_comm *comm, const struct lh_request *request)
+{
+	return request->message.epoch < comm->n_left_epochs;
+}
+
+static int left_error(const struct lh_request *request, struct lh_error *err)
+{
+	return lh_fail(err, LH_ERUN, ECANCELED, "epoch %" PRIu32 " is given up",
+		       request->message.epoch);
+}
+
 int lh_comm_wait(struct lh_comm *comm, struct lh_request *request, int64_t deadline_ns,
 		 struct lh_error *err)
 {
@@ -397,7 +409,7 @@ int lh_comm_wait(struct lh_comm *comm, struct lh_request *request, int64_t deadl
 	int rc = 0;
 
 	pthread_mutex_lock(&comm->mutex);
-	while (request->state == LH_REQUEST_PENDING && !is_late &&
+	while (request->state == LH_REQUEST_PENDING && !is_late && !is_left(comm, request) &&
 	       !(comm->config.fails_together && comm->failure.code))
 		is_late = !wait_for_change(comm, deadline_ns);
 	if (comm->config.fails_together && comm->failure.code) {
@@ -406,6 +418,8 @@ int lh_comm_wait(struct lh_comm *comm, struct lh_request *request, int64_t deadl
 			*err = comm->failure;
 	} else if (request->state == LH_REQUEST_FAILED) {
 		rc = request_error(comm, request, err);
+	} else if (request->state == LH_REQUEST_PENDING && is_left(comm, request)) {
+		rc = left_error(request, err);
 	} else if (request->state == LH_REQUEST_PENDING) {
 		rc = lh_fail(err, LH_ERUN, ETIMEDOUT, "%s rank %" PRIu32 " (%s)",
 			     request->is_send ? "sending to" : "receiving from", request->peer,
@@ -427,21 +441,35 @@ static uint32_t first_ended(struct lh_request *const *requests, uint32_t n)
 	return first;
 }
 
+/* With the mutex held: one that is not waited for any more, or NULL. */
+static const struct lh_request *first_left(const struct lh_comm *comm,
+					   struct lh_request *const *requests, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (requests[i] && is_left(comm, requests[i]))
+			return requests[i];
+	return NULL;
+}
+
 int lh_comm_wait_any(struct lh_comm *comm, struct lh_request *const *requests, uint32_t n,
 		     int64_t deadline_ns, uint32_t *ret_index, struct lh_error *err)
 {
+	const struct lh_request *left = NULL;
 	bool is_late = false;
 	uint32_t first;
 	int rc = 0;
 
 	pthread_mutex_lock(&comm->mutex);
 	while ((first = first_ended(requests, n)) == n && !is_late &&
+	       !(left = first_left(comm, requests, n)) &&
 	       !(comm->config.fails_together && comm->failure.code))
 		is_late = !wait_for_change(comm, deadline_ns);
 	if (comm->config.fails_together && comm->failure.code) {
 		rc = comm->failure.code;
 		if (err)
 			*err = comm->failure;
+	} else if (first == n && left) {
+		rc = left_error(left, err);
 	} else if (first == n) {
 		rc = lh_fail(err, LH_ERUN, ETIMEDOUT, "waiting for messages");
 	} else {
@@ -449,6 +477,15 @@ int lh_comm_wait_any(struct lh_comm *comm, struct lh_request *const *requests, u
 	}
 	pthread_mutex_unlock(&comm->mutex);
 	return rc;
+}
+
+void lh_comm_leave(struct lh_comm *comm, uint32_t epoch)
+{
+	pthread_mutex_lock(&comm->mutex);
+	if (comm->n_left_epochs <= epoch)
+		comm->n_left_epochs = (uint64_t)epoch + 1;
+	pthread_cond_broadcast(&comm->changed);
+	pthread_mutex_unlock(&comm->mutex);
 }
 
 int lh_comm_lane_error(struct lh_comm *comm, uint32_t peer, struct lh_error *err)

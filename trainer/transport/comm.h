@@ -107,6 +107,10 @@ int lh_comm_wait(struct lh_comm *comm, struct lh_request *request, int64_t deadl
 int lh_comm_wait_any(struct lh_comm *comm, struct lh_request *const *requests, uint32_t n,
 		     int64_t deadline_ns, uint32_t *ret_index, struct lh_error *err);
 
+/* Nobody waits any more for messages of that epoch and those before it: such waits end with LH_ERUN
+ * and sys ECANCELED, unless what they wait for is there. For any thread. */
+void lh_comm_leave(struct lh_comm *comm, uint32_t epoch);
+
 /* Takes back a pending request of which nothing has been sent or received; false where it is too
  * late for that. */
 bool lh_comm_cancel(struct lh_comm *comm, struct lh_request *request);

@@ -60,6 +60,7 @@ struct lh_comm {
 	uint64_t sent_bytes;
 	uint64_t received_bytes;
 	struct lh_error failure; /* the first */
+	uint64_t n_left_epochs;	 /* messages of epochs below are not waited for */
 	struct lh_lane **lanes;	 /* by peer */
 };
 

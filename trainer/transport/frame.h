@@ -27,6 +27,8 @@ enum lh_frame_type {
 	/* part: phase; samples: behind it; length: payload bytes that follow, a piece of a message
 	 * of token bytes; step_ns: the piece's index; time_ns: what strategies note */
 	LH_FRAME_DATA,
+	/* of elastic trainings: part: kind; the rest as trainer/elastic/notice.h has it */
+	LH_FRAME_NOTICE,
 	LH_FRAME_TYPE_END,
 };
 

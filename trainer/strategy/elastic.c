@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop of a member of an elastic training: strategies `hivemind` and `moshpit`. The coordinator
+ * (trainer/elastic/coordinator.h) in rank 0's process says when to compute, to stop, to average and
+ * with whom, and what counts; ranks other than 0 may be lost, be cut off, come late and come back.
+ * Computing, averaging and everything that is written happens in this one thread.
+ *
+ * A member whose coordinator is out of reach ends its micro-batch and tries to reach it again; what
+ * it has computed counts if its epoch is still under way then, else it loads another's state and
+ * goes on from there.
+ *
+ * Sources: Hivemind, hivemind/optim/optimizer.py (epochs by target batch, state from peers, delayed
+ * updates); Moshpit SGD, arXiv 2103.03239.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "core/cleanup.h"
+#include "trainer/clock.h"
+#include "trainer/compute/compute.h"
+#include "trainer/compute/replay.h"
+#include "trainer/strategy/elastic_internal.h"
+#include "trainer/strategy/strategy.h"
+
+enum {
+	/* How long a member looks for its coordinator, a coordinator for members, and a state may
+	 * take to load, in times that an averaging may take. Source of the ratio: Hivemind's
+	 * load_state_timeout and averaging_timeout. */
+	PATIENCE_TIMEOUTS = 10,
+};
+
+/* A connection to a coordinator that is cut off comes up late or never: it is tried anew. */
+static const int64_t CALL_NS = 3 * LH_NS_PER_S;
+static const int64_t CALL_PAUSE_NS = 100 * LH_NS_PER_MS;
+
+static int64_t patience_ns(const struct lh_job *job)
+{
+	return PATIENCE_TIMEOUTS * job->settings.timeout_ns;
+}
+
+/* ---- connecting --------------------------------------------------------------------------- */
+
+/* The door's visitors: those for the coordinator go to its office, the others wait for the main
+ * thread. */
+static void take_visitor(void *context, int fd, const struct lh_frame *hello)
+{
+	struct lh_elastic *t = context;
+
+	if (hello->part != LH_DOOR_COORDINATOR)
+		lh_mailbox_put_visitor(&t->mailbox, &(struct lh_visitor){fd, *hello});
+	else if (t->office && hello->rank)
+		lh_office_admit(t->office, fd, hello->rank);
+	else
+		close(fd);
+}
+
+static int open_office(struct lh_elastic *t, struct lh_error *err)
+{
+	const struct lh_job *job = t->job;
+	const struct lh_strategy_settings *s = &job->settings;
+	struct lh_coordinator_config config = {
+		.n_ranks = job->n_ranks,
+		.target = job->target_batch,
+		.epochs = job->epochs,
+		.min_group = s->min_group,
+		.matchmaking_ns = s->matchmaking_ns,
+		.timeout_ns = s->timeout_ns,
+		.heartbeat_ns = s->heartbeat_ns,
+		.patience_ns = patience_ns(job),
+		.rounds = t->is_grid ? s->rounds : 0,
+		.n_dimensions = s->n_dimensions,
+	};
+
+	memcpy(config.dimensions, s->dimensions, sizeof(config.dimensions));
+	t->micro_batch = calloc(job->n_ranks, sizeof(*t->micro_batch));
+	t->step_ns = calloc(job->n_ranks, sizeof(*t->step_ns));
+	t->site = calloc(job->n_ranks, sizeof(*t->site));
+	if (!t->micro_batch || !t->step_ns || !t->site)
+		return lh_fail(err, LH_ESYS, ENOMEM, "coordinate");
+	for (uint32_t i = 0; i < job->n_ranks; i++) {
+		t->micro_batch[i] = job->ranks[i].micro_batch;
+		t->step_ns[i] = lh_replay_mean_ns(&job->ranks[i]);
+		/* ranks of a site are listed together */
+		t->site[i] = i && strcmp(job->ranks[i].site, job->ranks[i - 1].site) == 0
+				     ? t->site[i - 1]
+				     : i;
+	}
+	config.micro_batch = t->micro_batch;
+	config.step_ns = t->step_ns;
+	config.site = t->site;
+	return lh_office_open(&config, t->rank->traffic, &t->office, err);
+}
+
+/* A connection to rank 0's door, greeted; tried until deadline_ns. */
+static int call_coordinator(const struct lh_elastic *t, int64_t deadline_ns, int *ret_fd,
+			    struct lh_error *err)
+{
+	const struct lh_job *job = t->job;
+	int sys = ETIMEDOUT;
+
+	for (int64_t now_ns = lh_clock_now_ns(); now_ns < deadline_ns; now_ns = lh_clock_now_ns()) {
+		struct lh_error why = {0};
+		struct pollfd poll = {.events = POLLOUT};
+		int64_t until_ns = now_ns + CALL_NS < deadline_ns ? now_ns + CALL_NS : deadline_ns;
+
+		if (lh_door_call(job, t->rank->self, 0, &poll.fd, &why) == 0) {
+			sys = ETIMEDOUT;
+			if (lh_clock_poll_until(&poll, 1, until_ns) > 0 &&
+			    lh_door_greet(job, t->rank->self, poll.fd, LH_DOOR_COORDINATOR, 0, 0,
+					  &why) == 0) {
+				*ret_fd = poll.fd;
+				return 0;
+			}
+			close(poll.fd);
+		}
+		sys = why.sys ? why.sys : sys;
+		lh_clock_sleep_until(lh_clock_now_ns() + CALL_PAUSE_NS);
+	}
+	return lh_fail(err, LH_ERUN, sys,
+		       "no connection with the coordinator, rank 0 (%s, %s port %u)",
+		       job->ranks[0].node, job->ranks[0].address, job->ranks[0].port);
+}
+
+static int reach_coordinator(struct lh_elastic *t, int64_t deadline_ns, int *ret_fd,
+			     struct lh_error *err)
+{
+	int ends[2];
+
+	if (t->rank->self)
+		return call_coordinator(t, deadline_ns, ret_fd, err);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return lh_fail(err, LH_ESYS, errno, "make a pair of sockets");
+	lh_office_admit(t->office, ends[0], 0);
+	*ret_fd = ends[1];
+	return 0;
+}
+
+/* Joins by that connection, which it takes over; false where it ended before the welcome. */
+static int join(struct lh_elastic *t, int fd, bool *ret_is_welcome, struct lh_error *err)
+{
+	const struct lh_link_config config = {
+		.self = t->rank->self,
+		.heartbeat_ns = t->job->settings.heartbeat_ns,
+		.traffic = t->rank->self ? t->rank->traffic : NULL,
+		.mailbox = &t->mailbox,
+		.comm = t->rank->comm,
+	};
+	const struct lh_notice notice = {
+		.kind = LH_NOTICE_JOIN,
+		.epoch = t->epoch,
+		.number = t->rank->incarnation,
+		.count = t->done,
+		.serial = (uint32_t)t->from,
+	};
+	struct lh_notice answer;
+	int rc;
+
+	*ret_is_welcome = false;
+	lh_mailbox_clear(&t->mailbox);
+	if ((rc = lh_link_open(&config, fd, &t->link, err)) ||
+	    (rc = lh_link_send(t->link, &notice, err)))
+		return rc;
+	while (!lh_mailbox_take(&t->mailbox, &answer)) {
+		if (lh_mailbox_check(&t->mailbox, NULL))
+			return 0;
+		lh_mailbox_wait(&t->mailbox, INT64_MAX);
+	}
+	*ret_is_welcome = answer.kind == LH_NOTICE_WELCOME;
+	t->lanes.session = (uint32_t)answer.number;
+	if (answer.kind == LH_NOTICE_REFUSE)
+		rc = lh_fail(err, LH_ERUN, 0, "the coordinator refuses: %s", answer.text);
+	lh_notice_done(&answer);
+	return rc;
+}
+
+/* Reaches the coordinator, for the first time or again. */
+static int connect_and_join(struct lh_elastic *t, int64_t within_ns, struct lh_error *err)
+{
+	int64_t deadline_ns = lh_clock_now_ns() + within_ns;
+	bool is_welcome = false;
+	int rc = 0, fd;
+
+	while (rc == 0 && !is_welcome) {
+		lh_link_close(t->link);
+		t->link = NULL;
+		rc = reach_coordinator(t, deadline_ns, &fd, err);
+		if (rc == 0)
+			rc = join(t, fd, &is_welcome, err);
+		if (rc == 0 && !is_welcome)
+			lh_clock_sleep_until(lh_clock_now_ns() + CALL_PAUSE_NS);
+	}
+	return rc ? lh_error_prefix(err, "within %.3f s", (double)within_ns / (double)LH_NS_PER_S)
+		  : 0;
+}
+
+/* The coordinator is out of reach, or has dropped this member. */
+static int rejoin(struct lh_elastic *t, const struct lh_error *why, struct lh_error *err)
+{
+	int rc = lh_events_add(t->rank->events, "cut_off", lh_clock_now_ns(),
+			       json_pack("{s:I, s:s}", "epoch", (json_int_t)t->epoch, "message",
+					 why->message),
+			       err);
+
+	t->rank->doing = "looking for the coordinator";
+	t->computes = t->owes = t->stops = t->round.is_open = false;
+	for (uint32_t peer = 0; rc == 0 && peer < t->rank->n; peer++)
+		rc = lh_lanes_close(&t->lanes, peer, err);
+	if (rc == 0)
+		rc = lh_events_write(t->rank->events, err);
+	return rc ? rc : connect_and_join(t, patience_ns(t->job), err);
+}
+
+/* ---- beside the work ---------------------------------------------------------------------- */
+
+static int write_decisions(struct lh_elastic *t, struct lh_error *err)
+{
+	const char *name;
+	json_t *fields;
+	int rc = 0;
+
+	while (rc == 0 && t->office && (name = lh_office_take_event(t->office, &fields)))
+		rc = lh_events_add(t->rank->events, name, lh_clock_now_ns(), fields, err);
+	return rc;
+}
+
+/* Gives the state to those who ask for it, as soon as it is what they need. */
+static int give_states(struct lh_elastic *t, struct lh_error *err)
+{
+	struct lh_visitor v;
+	int rc = 0;
+
+	if (t->late.is_pending || t->has_stepped)
+		return 0;
+	while (rc == 0 && lh_mailbox_take_visitor(&t->mailbox, LH_DOOR_STATE, &v)) {
+		if (v.hello.epoch > t->epoch)
+			close(v.fd);
+		else
+			rc = lh_state_give(&t->senders, &v, t->epoch, err);
+	}
+	return rc;
+}
+
+/* What counted though this rank did not hear of it, having been out of reach. */
+static void hear_of_commit(struct lh_elastic *t, const struct lh_notice *notice)
+{
+	if (notice->count <= t->from || notice->count > t->done)
+		return;
+	t->from = notice->count;
+	t->kept_batches = 0;
+}
+
+static int load_state(struct lh_elastic *t, const struct lh_notice *order, struct lh_error *err)
+{
+	int64_t begin_ns = lh_clock_now_ns();
+	struct lh_notice answer = {.kind = LH_NOTICE_LOADED};
+	struct lh_state_loaded loaded = {0};
+	struct lh_error why = {0};
+	int rc;
+
+	t->rank->doing = "loading a state";
+	if (order->serial >= t->rank->n || order->serial == t->rank->self)
+		return lh_fail(err, LH_ERUN, 0, "rank %" PRIu32 " cannot give a state",
+			       order->serial);
+	hear_of_commit(t, order);
+	t->late.is_pending = t->computes = t->owes = t->stops = false;
+	if ((rc = lh_elastic_give_up(t, "its epoch was over", err)))
+		return rc;
+	rc = lh_state_load(t->rank, &t->mailbox, order->serial, order->epoch,
+			   begin_ns + patience_ns(t->job), &loaded, &why);
+	if (rc == 0) {
+		t->epoch = loaded.epoch;
+		t->rank->epoch_begin_ns = lh_clock_now_ns();
+	}
+	if (lh_events_add(t->rank->events, "load", lh_clock_now_ns(),
+			  json_pack("{s:I, s:I, s:I, s:I, s:I, s:s}", "epoch", (json_int_t)t->epoch,
+				    "begin_ns", (json_int_t)begin_ns, "end_ns",
+				    (json_int_t)lh_clock_now_ns(), "donor",
+				    (json_int_t)order->serial, "bytes", (json_int_t)loaded.n_bytes,
+				    "message", why.message),
+			  err))
+		return err->code;
+	if (why.sys == ECANCELED)
+		return 0;
+	answer.epoch = t->epoch;
+	answer.count = t->done;
+	answer.number = rc ? 1 : 0;
+	return lh_link_send(t->link, &answer, err);
+}
+
+static void compute_from_now(struct lh_elastic *t)
+{
+	if (!t->computes)
+		t->step_begin_ns = lh_clock_now_ns();
+	t->computes = t->owes = true;
+	t->stops = false;
+}
+
+static int follow(struct lh_elastic *t, struct lh_notice *n, struct lh_error *err)
+{
+	switch (n->kind) {
+	case LH_NOTICE_COMPUTE:
+		compute_from_now(t);
+		return 0;
+	case LH_NOTICE_FORM:
+		t->computes = t->stops = true;
+		t->form_serial = n->serial;
+		return 0;
+	case LH_NOTICE_BEGIN:
+		return lh_elastic_begin(t, n, err);
+	case LH_NOTICE_ABORT:
+		return lh_elastic_abort(t, n, err);
+	case LH_NOTICE_COMMIT:
+		return lh_elastic_commit(t, n, err);
+	case LH_NOTICE_LOAD:
+		return load_state(t, n, err);
+	case LH_NOTICE_END:
+		hear_of_commit(t, n);
+		t->is_over = true;
+		return 0;
+	case LH_NOTICE_REFUSE:
+		return lh_fail(err, LH_ERUN, 0, "the coordinator ends it: %s", n->text);
+	default:
+		return lh_fail(err, LH_ERUN, 0, "a notice of kind %d from the coordinator",
+			       (int)n->kind);
+	}
+}
+
+/* Everything that has come since. */
+static int attend(struct lh_elastic *t, struct lh_error *err)
+{
+	struct lh_notice notice;
+	int rc = lh_elastic_finish_late(t, false, err);
+
+	if (rc == 0)
+		rc = give_states(t, err);
+	while (rc == 0 && !t->is_over && lh_mailbox_take(&t->mailbox, &notice)) {
+		rc = follow(t, &notice, err);
+		lh_notice_done(&notice);
+	}
+	if (rc == 0)
+		rc = write_decisions(t, err);
+	return rc ? rc : lh_events_write(t->rank->events, err);
+}
+
+/* ---- computing ---------------------------------------------------------------------------- */
+
+static int wait_until(struct lh_elastic *t, int64_t end_ns, struct lh_error *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && lh_clock_now_ns() < end_ns) {
+		bool wakes_for_late = t->late.is_pending && t->late.end_ns < end_ns;
+
+		lh_mailbox_wait(&t->mailbox, wakes_for_late ? t->late.end_ns : end_ns);
+		rc = attend(t, err);
+	}
+	return rc;
+}
+
+static int compute_one(struct lh_elastic *t, struct lh_error *err)
+{
+	struct lh_rank *rank = t->rank;
+	int64_t step_ns, end_ns;
+	int rc = rank->compute->micro_batch(rank->computing, &step_ns, err);
+
+	rank->doing = "computing";
+	if (rc)
+		return rc;
+	/* in real time the arithmetic may take longer than the profile says */
+	if (lh_clock_now_ns() - t->step_begin_ns > step_ns)
+		step_ns = lh_clock_now_ns() - t->step_begin_ns;
+	end_ns = t->step_begin_ns + step_ns;
+	if ((rc = wait_until(t, end_ns, err)))
+		return rc;
+	t->done++;
+	t->owes = false;
+	t->step_begin_ns = t->compute_end_ns = end_ns;
+	rc = lh_events_add(rank->events, "computed", lh_clock_now_ns(),
+			   json_pack("{s:I, s:I}", "epoch", (json_int_t)t->epoch, "micro_batches",
+				     (json_int_t)t->done),
+			   err);
+	if (rc == 0)
+		rc = lh_events_write(rank->events, err);
+	if (rc || !t->computes)
+		return rc;
+	return lh_link_send(t->link,
+			    &(struct lh_notice){.kind = LH_NOTICE_PROGRESS,
+						.count = t->done,
+						.time_ns = step_ns},
+			    err);
+}
+
+/* Has nothing under way, and says so. */
+static int stop(struct lh_elastic *t, struct lh_error *err)
+{
+	t->computes = t->stops = false;
+	t->rank->doing = "waiting for the group";
+	return lh_link_send(t->link,
+			    &(struct lh_notice){.kind = LH_NOTICE_READY,
+						.serial = t->form_serial,
+						.count = t->done},
+			    err);
+}
+
+static int turn(struct lh_elastic *t, struct lh_error *err)
+{
+	struct lh_error why = {0};
+	int rc = attend(t, err);
+
+	if (rc || t->is_over)
+		return rc;
+	if (lh_mailbox_check(&t->mailbox, &why))
+		return rejoin(t, &why, err);
+	if (t->computes && (!t->stops || t->owes))
+		return compute_one(t, err);
+	if (t->computes)
+		return stop(t, err);
+	lh_mailbox_wait(&t->mailbox, t->late.is_pending ? t->late.end_ns : INT64_MAX);
+	return 0;
+}
+
+/* ---- from begin to end -------------------------------------------------------------------- */
+
+static int open_comm(struct lh_elastic *t, struct lh_error *err)
+{
+	struct lh_rank *rank = t->rank;
+	lh_cleanup_free const char **names = calloc(rank->n, sizeof(*names));
+	struct lh_comm_config config = {
+		.self = rank->self,
+		.n_ranks = rank->n,
+		.names = names,
+		.traffic = rank->traffic,
+		.seed = rank->job->seed,
+		.drops_stale = true,
+	};
+
+	if (!names)
+		return lh_fail(err, LH_ESYS, ENOMEM, "open a communicator");
+	for (uint32_t i = 0; i < rank->n; i++)
+		names[i] = rank->job->ranks[i].node;
+	return lh_comm_open(&config, &rank->comm, err);
+}
+
+static int open_numbers(struct lh_elastic *t, struct lh_error *err)
+{
+	struct lh_averaged own = t->rank->compute->averaged(t->rank->computing);
+
+	t->averaged = own;
+	if (own.values) {
+		t->kept = calloc(own.n, sizeof(*t->kept));
+		if (t->is_grid) {
+			t->weights = calloc(own.n, sizeof(*t->weights));
+			t->before = calloc(own.n, sizeof(*t->before));
+		}
+		if (!t->kept || (t->is_grid && (!t->weights || !t->before)))
+			return lh_fail(err, LH_ESYS, ENOMEM, "open a training");
+	}
+	if (t->is_grid)
+		own.values = t->weights;
+	return lh_group_open(t->rank, own, &t->group, err);
+}
+
+static int start(struct lh_elastic *t, struct lh_error *err)
+{
+	struct lh_rank *rank = t->rank;
+	const struct lh_door_config door = {
+		.job = t->job, .self = rank->self, .take = take_visitor, .context = t};
+	int64_t now_ns = lh_clock_now_ns();
+	int rc;
+
+	if (rank->incarnation)
+		rank->compute->renew(rank->computing, rank->incarnation);
+	if ((rc = lh_mailbox_init(&t->mailbox, err)) ||
+	    (rc = lh_traffic_new(rank->n, now_ns, &rank->traffic, err)) ||
+	    (rc = open_comm(t, err)) || (rc = lh_lanes_init(&t->lanes, rank, &t->mailbox, err)) ||
+	    (rc = open_numbers(t, err)) || (rank->self == 0 && (rc = open_office(t, err))) ||
+	    (rc = lh_door_open(&door, &t->door, err)) ||
+	    (rc = connect_and_join(t, t->job->start_timeout_ns, err)))
+		return rc;
+	rank->epoch_begin_ns = t->compute_end_ns = lh_clock_now_ns();
+	return lh_rank_write_connected(rank, err);
+}
+
+static int finish(struct lh_elastic *t, struct lh_error *err)
+{
+	struct lh_rank *rank = t->rank;
+	uint32_t end = t->is_grid ? t->job->epochs + 1 : t->job->epochs;
+	int rc = lh_elastic_finish_late(t, true, err);
+
+	rank->doing = "parting";
+	if (rc == 0)
+		rc = lh_elastic_give_up(t, "the training was over", err);
+	for (uint32_t peer = 0; rc == 0 && peer < rank->n; peer++)
+		rc = lh_lanes_close(&t->lanes, peer, err);
+	if (rc == 0)
+		rc = lh_link_send(t->link, &(struct lh_notice){.kind = LH_NOTICE_BYE}, err);
+	lh_link_close(t->link);
+	t->link = NULL;
+	if (t->office)
+		lh_office_finish(t->office);
+	if (rc == 0)
+		rc = write_decisions(t, err);
+	if (rc)
+		return rc;
+	return t->epoch == end ? lh_rank_finish(rank, err) : lh_rank_leave(rank, err);
+}
+
+static int run(struct lh_elastic *t, struct lh_error *err)
+{
+	int rc = start(t, err);
+
+	if (rc)
+		return lh_error_prefix(err, "joining");
+	while (rc == 0 && !t->is_over)
+		if ((rc = turn(t, err)))
+			lh_error_prefix(err, "epoch %" PRIu32 ", %s", t->epoch, t->rank->doing);
+	if (rc == 0 && (rc = finish(t, err)))
+		lh_error_prefix(err, "ending");
+	return rc;
+}
+
+static int check_grid(const struct lh_job *job, struct lh_error *err)
+{
+	const struct lh_strategy_settings *s = &job->settings;
+	uint64_t places = 1;
+
+	for (uint32_t d = 0; d < s->n_dimensions && places < job->n_ranks; d++)
+		places *= s->dimensions[d];
+	if (s->delayed_update)
+		return lh_fail(err, LH_EINPUT, 0,
+			       "strategy.delayed_update: moshpit has none; each member steps by "
+			       "itself, before it averages");
+	if (!s->n_dimensions || places < job->n_ranks)
+		return lh_fail(err, LH_EINPUT, 0,
+			       "strategy.dimensions: a grid of %" PRIu64
+			       " places; expected at least one for each of %" PRIu32 " ranks",
+			       s->n_dimensions ? places : 0, job->n_ranks);
+	return 0;
+}
+
+int lh_elastic_check(const struct lh_job *job, struct lh_error *err)
+{
+	const struct lh_strategy_settings *s = &job->settings;
+
+	if (s->min_group > job->n_ranks)
+		return lh_fail(err, LH_EINPUT, 0,
+			       "strategy.min_group: %" PRIu32 "; there are %" PRIu32 " ranks",
+			       s->min_group, job->n_ranks);
+	if (s->shards != LH_SHARDS_EQUAL)
+		return lh_fail(err, LH_EINPUT, 0, "strategy.shards: %s has equal ones only",
+			       job->strategy->name);
+	return strcmp(job->strategy->name, "moshpit") == 0 ? check_grid(job, err) : 0;
+}
+
+int lh_elastic_run(struct lh_rank *rank, struct lh_error *err)
+{
+	struct lh_elastic *t = calloc(1, sizeof(*t));
+	int rc;
+
+	if (!t)
+		return lh_fail(err, LH_ESYS, ENOMEM, "start a rank");
+	t->rank = rank;
+	t->job = rank->job;
+	t->is_grid = strcmp(rank->job->strategy->name, "moshpit") == 0;
+	t->senders.rank = rank;
+	t->mailbox.wake_fd = -1;
+	rc = run(t, err);
+	lh_door_close(t->door);
+	lh_link_close(t->link);
+	lh_office_close(t->office);
+	lh_state_reap(&t->senders, true);
+	if (t->lanes.ends)
+		lh_lanes_done(&t->lanes);
+	lh_group_close(t->group);
+	lh_mailbox_done(&t->mailbox);
+	lh_notice_done(&t->round.begin);
+	free(t->micro_batch);
+	free(t->step_ns);
+	free(t->site);
+	free(t->kept);
+	free(t->weights);
+	free(t->before);
+	free(t);
+	return rc;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the elastic loop share. See elastic.c. */
+#ifndef LH_TRAINER_STRATEGY_ELASTIC_INTERNAL_H
+#define LH_TRAINER_STRATEGY_ELASTIC_INTERNAL_H
+
+#include "trainer/elastic/door.h"
+#include "trainer/elastic/group.h"
+#include "trainer/elastic/lanes.h"
+#include "trainer/elastic/link.h"
+#include "trainer/elastic/mailbox.h"
+#include "trainer/elastic/office.h"
+#include "trainer/elastic/state.h"
+
+/* An optimizer's step that runs beside computing. */
+struct lh_elastic_late {
+	bool is_pending;
+	uint32_t epoch;
+	int64_t begin_ns;
+	int64_t end_ns;
+};
+
+/* The round that this member is in, or was last. */
+struct lh_elastic_round {
+	bool is_open; /* what it came to is not decided yet */
+	struct lh_notice begin;
+	uint32_t group;
+	uint64_t samples; /* of all its members */
+	int64_t epoch_ns; /* when the epoch's first round began */
+	int64_t begin_ns; /* of this one */
+	int64_t end_ns;
+	int64_t matchmaking_ns;
+	struct lh_average average; /* of the epoch's rounds */
+};
+
+struct lh_elastic {
+	struct lh_rank *rank;
+	const struct lh_job *job;
+	bool is_grid; /* weights are averaged, in small groups */
+	struct lh_mailbox mailbox;
+	struct lh_door *door;
+	struct lh_office *office; /* rank 0's; it reads the three arrays behind it */
+	uint32_t *micro_batch;
+	int64_t *step_ns;
+	uint32_t *site;
+	struct lh_link *link; /* NULL while the coordinator is out of reach */
+	struct lh_lanes lanes;
+	struct lh_group *group;
+	struct lh_state_senders senders;
+	struct lh_averaged averaged;
+	/* Where numbers are real: what was computed before a round that may be void (kept:
+	 * gradients of kept_batches micro-batches; before: weights), and room for weights. */
+	float *kept;
+	uint64_t kept_batches;
+	float *weights;
+	float *before;
+	bool has_stepped; /* grid: the epoch's own step is done */
+	/* Of this incarnation: micro-batches done; the first of them that is open. */
+	uint64_t done;
+	uint64_t from;
+	uint32_t epoch; /* of the state */
+	bool has_joined;
+	bool computes; /* until stops, and then until nothing is owed */
+	bool owes;     /* a micro-batch for being told to compute */
+	bool stops;
+	uint32_t form_serial;
+	bool is_over;
+	int64_t step_begin_ns;
+	int64_t compute_end_ns;
+	struct lh_elastic_late late;
+	struct lh_elastic_round round;
+};
+
+/* Begins and runs the round. */
+int lh_elastic_begin(struct lh_elastic *t, struct lh_notice *begin, struct lh_error *err);
+
+/* The round is void. */
+int lh_elastic_abort(struct lh_elastic *t, const struct lh_notice *notice, struct lh_error *err);
+
+/* What the round came to counts: the epoch ends. */
+int lh_elastic_commit(struct lh_elastic *t, const struct lh_notice *notice, struct lh_error *err);
+
+/* Closes the lanes to the members of the last round's group. */
+int lh_elastic_close_lanes(struct lh_elastic *t, struct lh_error *err);
+
+/* Ends a late update whose time has come, or (waits) any. */
+int lh_elastic_finish_late(struct lh_elastic *t, bool waits, struct lh_error *err);
+
+/* Drops what is computed and not committed: micro-batches [from, done). */
+int lh_elastic_give_up(struct lh_elastic *t, const char *reason, struct lh_error *err);
+
+#endif
