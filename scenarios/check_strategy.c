@@ -330,7 +330,7 @@ static const struct companions companions[] = {
 		 LH_KIND_PARAMETER_SERVER,
 	 false},
 	{LH_KIND_ONEBIT, LH_KIND_BUTTERFLY, false},
-	{LH_KINDS_SPARSIFIERS, LH_KINDS_SPARSE, false},
+	{LH_KINDS_SPARSIFIERS, LH_KINDS_SPARSE | LH_KIND_PARAMETER_SERVER, false},
 	{LH_KIND_POWERSGD, LH_KINDS_DENSE, true},
 };
 
@@ -359,6 +359,10 @@ static void check_companions(const struct subject *s)
 			 names);
 		say_of_compress(s, "kind", what);
 	}
+	if ((c->compressors & LH_KINDS_SPARSIFIERS) && is_word(s->strategy->exchange, "averaging"))
+		say_of_compress(s, "kind",
+				"weights that are averaged are sent whole; expected such as fp16, "
+				"or exchange: asgd or asgd-ga");
 	if (c->needs_fixed && (s->kind & LH_KINDS_DENSE) && !is_word(s->strategy->balance, "fixed"))
 		say_of_compress(s, "kind",
 				"its factors are averaged by themselves, which needs balance: "

@@ -443,8 +443,7 @@ static int parse_document(struct section *s, struct lh_job *job)
 	    (rc = get_integer(s, "start_timeout_ns", LH_NS_PER_MS, HOUR_NS,
 			      &job->start_timeout_ns)) ||
 	    (rc = parse_ranks(s, job)) || (rc = parse_ring_order(s, job)) ||
-	    (rc = parse_train(s, job)) ||
-	    (job->strategy->check && (rc = job->strategy->check(job, s->err))))
+	    (rc = parse_train(s, job)))
 		return rc;
 	job->seed = (uint64_t)seed;
 	job->parameters = (uint64_t)parameters;
