@@ -11,21 +11,28 @@ enum {
 	SPARSE_ELEMENT_BYTES = 8, /* a place and a value */
 	WARM_UP_STEPS_MAX = 15,
 	BLOCK_ELEMENTS = 4096,
-	BLOCK_HEADER_BYTES = 8, /* two means */
+	MEANS_BYTES = 8,   /* of a block: two */
+	SCALE_BYTES = 4,   /* of a block */
+	BOOK_BYTES = 1024, /* of all that is encoded together */
 };
 
 /* Of elements that are encoded together; -1 where there is no formula. */
 static int64_t wire_bytes(unsigned compressor, int64_t elements)
 {
+	int64_t n_blocks = (elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
+
 	switch (compressor) {
 	case LH_KIND_NONE:
 		return 4 * elements;
 	case LH_KIND_FP16:
 	case LH_KIND_BF16:
 		return 2 * elements;
+	case LH_KIND_UNIFORM8:
+		return elements ? BOOK_BYTES + elements : 0;
+	case LH_KIND_BLOCKWISE8:
+		return elements + SCALE_BYTES * n_blocks;
 	case LH_KIND_ONEBIT:
-		return (elements + 7) / 8 +
-		       BLOCK_HEADER_BYTES * ((elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS);
+		return (elements + 7) / 8 + MEANS_BYTES * n_blocks;
 	default:
 		return -1;
 	}

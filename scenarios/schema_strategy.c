@@ -37,6 +37,8 @@ static const struct lh_choice compressors[] = {
 	{"fp16", LH_KIND_FP16},
 	{"none", LH_KIND_NONE},
 	{"bf16", LH_KIND_BF16},
+	{"uniform8", LH_KIND_UNIFORM8},
+	{"blockwise8", LH_KIND_BLOCKWISE8},
 	{"onebit", LH_KIND_ONEBIT},
 	{"topk", LH_KIND_TOPK},
 	{"mstopk", LH_KIND_MSTOPK},

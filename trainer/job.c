@@ -352,11 +352,6 @@ static int parse_compress(struct section *s, struct lh_job *job)
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress.kind: no compressor \"%s\"",
 			       s->file, job->compressing.kind);
-	if (!job->compress->bytes_per_element && !job->compress->needs_feedback)
-		return lh_fail(s->err, LH_EINPUT, 0,
-			       "%s: compress.kind: %s has no fixed size per element, which all "
-			       "strategies need",
-			       s->file, job->compressing.kind);
 	return 0;
 }
 
