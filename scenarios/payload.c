@@ -76,17 +76,26 @@ static int64_t count_averagings(const struct lh_workload *w, int64_t fragment, i
 	return n;
 }
 
-/* Elements that are averaged in an epoch. */
-static int64_t averaged_elements(const struct lh_scenario *sc, unsigned kind, int64_t epoch)
+/* Of strategies that average weights: each fragment by itself, as often as it comes back. */
+static int64_t local_bytes(const struct lh_scenario *sc, unsigned kind, unsigned compressor,
+			   int64_t epoch)
 {
 	const struct lh_workload *w = &sc->workload;
-	int64_t n_fragments = w->strategy.fragments, all = sc->model->parameters, sum = 0;
+	unsigned collective = lh_section_kind_named(&lh_strategy_section, w->strategy.collective);
+	int64_t n_fragments = kind == LH_KIND_DILOCO ? w->strategy.fragments : 1;
+	int64_t all = sc->model->parameters, sum = 0;
 
-	if (kind != LH_KIND_DILOCO)
-		return epoch + 1 == w->epochs || (epoch + 1) % w->strategy.period == 0 ? all : 0;
-	for (int64_t i = 0; i < n_fragments; i++)
-		sum += count_averagings(w, i, epoch) *
-		       (all / n_fragments + (i < all % n_fragments));
+	for (int64_t i = 0; i < n_fragments; i++) {
+		int64_t bytes = all_reduce_bytes(sc, collective, compressor,
+						 all / n_fragments + (i < all % n_fragments));
+
+		if (bytes < 0)
+			return -1;
+		if (kind == LH_KIND_DILOCO)
+			sum += count_averagings(w, i, epoch) * bytes;
+		else if (epoch + 1 == w->epochs || (epoch + 1) % w->strategy.period == 0)
+			sum += bytes;
+	}
 	return sum;
 }
 
@@ -182,11 +191,9 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 		return n * (n - 1) * sparse_bytes(density, elements);
 	if (kind == LH_KIND_HIERARCHICAL_TOPK)
 		return hierarchical_topk_bytes(sc, density);
-	if (!(kind & LH_KINDS_LOCAL))
-		return all_reduce_bytes(sc, kind, compressor, elements);
-	return all_reduce_bytes(sc,
-				lh_section_kind_named(&lh_strategy_section, w->strategy.collective),
-				compressor, averaged_elements(sc, kind, epoch));
+	if (kind & LH_KINDS_LOCAL)
+		return local_bytes(sc, kind, compressor, epoch);
+	return all_reduce_bytes(sc, kind, compressor, elements);
 }
 
 enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *sc)
