@@ -141,3 +141,19 @@ sparse() {
 		--set workload.compress=topk "$srcdir/tests/guest/inner.yaml"
 	[[ $output == *'levels: a node of room has 3 ranks, one of far 1; expected as many in every node'* ]]
 }
+
+@test "eight bits a number, and what tells them" {
+	for kind in ring butterfly; do
+		small "u8-$kind" --set "workload.strategy={kind: $kind}" --set workload.compress=uniform8
+		small "b8-$kind" --set "workload.strategy={kind: $kind}" --set workload.compress=blockwise8
+		for out in "u8-$kind" "b8-$kind"; do
+			check "$out" <<-'END'
+				shares = (333335, 333334, 333334)
+				wire = sum(1024 + s if "u8" in out else s + 4 * -(-s // 4096) for s in shares)
+				for e in (0, 1):
+				    sent = sum(a["payload_sent_bytes"] for a in events("average") if a["epoch"] == e)
+				    assert sent == 2 * 2 * wire, (sent, wire)
+			END
+		done
+	done
+}
