@@ -138,6 +138,12 @@ static struct lh_averaged averaged_gradients(void *state)
 				    .device = lh_learner_device(t->learner)};
 }
 
+static int train_layers(void *state, struct lh_layer_run **ret_runs, size_t *ret_n,
+			struct lh_error *err)
+{
+	return lh_learner_layers(((struct train *)state)->learner, ret_runs, ret_n, err);
+}
+
 static int train_shapes(void *state, struct lh_matrix_shape **ret_shapes, size_t *ret_n,
 			struct lh_error *err)
 {
@@ -280,6 +286,7 @@ const struct lh_compute_ops lh_compute_train = {
 	.open = open_train,
 	.averaged = averaged_gradients,
 	.shapes = train_shapes,
+	.layers = train_layers,
 	.micro_batch = train_micro_batch,
 	.begin_average = begin_train_average,
 	.read_weights = read_train_weights,
