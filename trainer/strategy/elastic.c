@@ -272,7 +272,7 @@ static int load_state(struct lh_elastic *t, const struct lh_notice *order, struc
 			   begin_ns + patience_ns(t->job), &loaded, &why);
 	if (rc == 0) {
 		t->epoch = loaded.epoch;
-		t->rank->epoch_begin_ns = lh_clock_now_ns();
+		t->rank->epoch_begin_ns = t->compute_end_ns = lh_clock_now_ns();
 	}
 	if (lh_events_add(t->rank->events, "load", lh_clock_now_ns(),
 			  json_pack("{s:I, s:I, s:I, s:I, s:I, s:s}", "epoch", (json_int_t)t->epoch,
