@@ -59,7 +59,7 @@ used_kib() {
 
 @test "ranks of a hierarchy with a fixed balance are connected only with those they average with" {
 	timeout --kill-after=5 240 "$LONGHAUL" run --quiet --no-figures --out out --set nodes.0.count=8 \
-		--set workload.target_batch=512 "$srcdir/tests/guest/many-ranks.yaml"
+		--set workload.target_batch=512 "$LONGHAUL_DATADIR/hierarchical-32x8.yaml"
 	check out <<-'END'
 		assert engine["status"] == "done", engine["message"]
 		d, nodes, each = 102401, 8, 8
@@ -77,7 +77,7 @@ used_kib() {
 
 @test "256 ranks that are all connected are refused, with what to do" {
 	for strategy in 'kind: ring' 'kind: butterfly, balance: fixed' 'kind: hierarchical, balance: dynamic'; do
-		run -3 "$LONGHAUL" run --out out --set "workload.strategy={$strategy}" "$srcdir/tests/guest/many-ranks.yaml"
+		run -3 "$LONGHAUL" run --out out --set "workload.strategy={$strategy}" "$LONGHAUL_DATADIR/hierarchical-32x8.yaml"
 		[[ $output == *"256 ranks with a trainer each, every two connected; expected at most 128"* ]]
 		[ ! -e out ]
 	done
