@@ -106,7 +106,7 @@ static void put_row(struct lh_table *table, const struct lh_scenario *sc, size_t
 		    size_t incarnation, const struct sums *sums)
 {
 	const struct lh_node *node = lh_node_of(sc, rank);
-	int64_t micro_batch = node->profile ? node->profile->micro_batch : 1;
+	int64_t micro_batch = node->micro_batch;
 	int64_t computed = sums->committed + sums->given_up + sums->killed;
 
 	lh_table_row(table);
@@ -130,8 +130,8 @@ static int check_epochs(const struct lh_scenario *sc, const struct lh_run_events
 		return lh_fail(err, LH_ESYS, ENOMEM, "add up samples");
 	for (size_t i = 0; i < n; i++) {
 		size_t index = (size_t)taken[i].epoch - events->first_epoch;
-		int64_t samples = (taken[i].to - taken[i].from) *
-				  lh_node_of(sc, taken[i].rank)->profile->micro_batch;
+		int64_t samples =
+			(taken[i].to - taken[i].from) * lh_node_of(sc, taken[i].rank)->micro_batch;
 		const struct lh_rank_epoch *e;
 
 		if (!taken[i].is_committed || index >= events->n_finished)
@@ -170,7 +170,7 @@ int lh_samples_compute(const struct lh_scenario *sc, const struct lh_run_events 
 		      sizeof(columns_of_samples) / sizeof(columns_of_samples[0]));
 	for (size_t rank = 0; r == 0 && rank < events->n_ranks; rank++) {
 		const struct lh_rank_samples *s = &events->ranks[rank].samples;
-		int64_t micro_batch = lh_node_of(sc, rank)->profile->micro_batch;
+		int64_t micro_batch = lh_node_of(sc, rank)->micro_batch;
 
 		for (size_t k = 0; r == 0 && k < s->n_incarnations; k++) {
 			size_t begin = at;

@@ -179,19 +179,19 @@ static void load(struct lh_coordinator *c, uint32_t rank, int64_t now_ns)
 static void activate(struct lh_coordinator *c, uint32_t rank, int64_t now_ns)
 {
 	struct lh_member *m = &c->members[rank];
-	bool computes = c->phase == LH_PHASE_COMPUTING;
 
 	m->state = LH_MEMBER_ACTIVE;
-	m->is_ready = false;
-	m->is_computing = computes;
-	m->is_spoiled = false;
+	m->is_ready = m->is_computing = m->is_spoiled = false;
 	lh_grid_place_init(&m->place, rank, c->config.dimensions, c->config.n_dimensions);
-	lh_coordinator_tell(c, rank,
-			    &(struct lh_notice){.kind = computes ? LH_NOTICE_COMPUTE
-								 : LH_NOTICE_FORM,
-						.epoch = c->epoch,
-						.serial = c->serial},
-			    now_ns);
+	if (c->phase == LH_PHASE_FORMING)
+		lh_coordinator_tell(c, rank,
+				    &(struct lh_notice){.kind = LH_NOTICE_FORM,
+							.epoch = c->epoch,
+							.serial = c->serial,
+							.count = m->done},
+				    now_ns);
+	else if (!lh_coordinator_is_closing(c))
+		lh_coordinator_grant(c, rank, now_ns);
 }
 
 void lh_coordinator_settle(struct lh_coordinator *c, int64_t now_ns)

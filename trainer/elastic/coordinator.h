@@ -5,12 +5,14 @@
  * notices to members and records of decisions come out; it knows no sockets and never waits.
  *
  * An epoch goes on until the members' micro-batches that are done or under way reach the target
- * batch. Then all finish what they have begun (FORM, READY); a group of at least min_group averages
- * (BEGIN, RESULT). In one group (hivemind) an averaging that any live member did not end is void:
- * those that are left compute again until they reach the target, and begin another attempt. On a
- * grid (moshpit) an epoch has several rounds of small groups; a group that failed is void by itself
- * and the others go on. What is committed counts once: of each incarnation's micro-batches, in
- * their order, an epoch takes those since the last that was committed or given up.
+ * batch. Each computes up to a limit, its share of what is missing and a tenth more, so that what
+ * is computed while news travel is bounded, too. Then all finish what they have begun (FORM,
+ * READY); a group of at least min_group averages (BEGIN, RESULT). In one group (hivemind) an
+ * averaging that any live member did not end is void: those that are left compute again until they
+ * reach the target, and begin another attempt. On a grid (moshpit) an epoch has several rounds of
+ * small groups; a group that failed is void by itself and the others go on. What is committed
+ * counts once: of each incarnation's micro-batches, in their order, an epoch takes those since the
+ * last that was committed or given up.
  *
  * Whoever is silent for LH_COORDINATOR_MISSED heartbeats is dropped, as is who does not end a
  * micro-batch or an averaging in time. Who comes while an epoch has begun loads a member's state

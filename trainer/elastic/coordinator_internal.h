@@ -27,10 +27,11 @@ struct lh_member {
 	/* of its incarnation: micro-batches done, and which of these are no longer open */
 	uint64_t done;
 	uint64_t committed;
+	uint64_t limit; /* of done, until it is told more */
 	uint32_t state_epoch;
-	bool can_go_on;		  /* its state and its open micro-batches belong together */
-	bool is_computing;	  /* one micro-batch is under way */
-	bool is_ready;		  /* none is, until it is told to compute */
+	bool can_go_on; /* its state and its open micro-batches belong together */
+	bool is_computing;
+	bool is_ready;		  /* no micro-batch is under way, until it is told to compute */
 	bool is_left_out;	  /* of this epoch: others do not reach it */
 	uint32_t n_blames;	  /* in this epoch */
 	uint32_t donor;		  /* while it loads */
@@ -88,6 +89,13 @@ void lh_coordinator_note(struct lh_coordinator *c, const struct lh_coordinator_r
 /* Ends a member's part; closes: its connection, too. */
 void lh_coordinator_drop(struct lh_coordinator *c, uint32_t rank, bool closes, const char *reason,
 			 int64_t now_ns);
+
+/* Tells a member to compute, as far as its share of what is missing goes. */
+void lh_coordinator_grant(struct lh_coordinator *c, uint32_t rank, int64_t now_ns);
+
+/* Micro-batches that a member has done or will have done, if it lives, when nobody begins any
+ * more. */
+uint64_t lh_member_sure(const struct lh_member *m);
 
 /* Lets those who wait join or load, where they may now. */
 void lh_coordinator_settle(struct lh_coordinator *c, int64_t now_ns);

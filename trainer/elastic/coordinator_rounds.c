@@ -2,10 +2,15 @@
 /* Epochs, groups and rounds. See coordinator.h. */
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "trainer/elastic/coordinator_internal.h"
+
+/* A member's limit is its share of what is missing, and a tenth more: whose speed varies less is
+ * not stopped before its time. */
+static const double GRANT_RATIO = 1.1;
 
 /* As often as others fail at a member within an epoch, until it is left out of it. */
 enum { BLAMES_MAX = 2 };
@@ -41,9 +46,45 @@ static void count_samples(const struct lh_coordinator *c, uint64_t *ret_done, ui
 		if (m->state != LH_MEMBER_ACTIVE)
 			continue;
 		*ret_done += open_samples(c, rank);
-		*ret_sure += m->is_computing ? c->config.micro_batch[rank] : 0;
+		*ret_sure += (lh_member_sure(m) - m->committed) * c->config.micro_batch[rank];
 	}
-	*ret_sure += *ret_done;
+}
+
+uint64_t lh_member_sure(const struct lh_member *m)
+{
+	return m->done + (m->is_computing && m->done < m->limit);
+}
+
+/* Samples that all active members together compute in a ns. */
+static double speed(const struct lh_coordinator *c)
+{
+	double per_ns = 0;
+
+	for (uint32_t rank = 0; rank < c->config.n_ranks; rank++)
+		if (c->members[rank].state == LH_MEMBER_ACTIVE && c->members[rank].step_ns > 0)
+			per_ns += (double)c->config.micro_batch[rank] /
+				  (double)c->members[rank].step_ns;
+	return per_ns;
+}
+
+void lh_coordinator_grant(struct lh_coordinator *c, uint32_t rank, int64_t now_ns)
+{
+	struct lh_member *m = &c->members[rank];
+	double all = speed(c), share = 0;
+	uint64_t done, sure;
+
+	count_samples(c, &done, &sure);
+	/* a share of samples by its part of the speed, in micro-batches: its own number cancels */
+	if (done < c->config.target && all > 0 && m->step_ns > 0)
+		share = GRANT_RATIO * (double)(c->config.target - done) /
+			(all * (double)m->step_ns);
+	m->is_computing = true;
+	m->limit = m->done + (share > 1 ? (uint64_t)ceil(share) : 1);
+	lh_coordinator_tell(c, rank,
+			    &(struct lh_notice){.kind = LH_NOTICE_COMPUTE,
+						.epoch = c->epoch,
+						.count = m->limit},
+			    now_ns);
 }
 
 static uint32_t count_active(const struct lh_coordinator *c, bool is_ready)
@@ -68,28 +109,15 @@ static bool will_reach_target(const struct lh_coordinator *c)
 static int64_t left_ns(const struct lh_coordinator *c)
 {
 	uint64_t done, sure;
-	double per_ns = 0;
+	double per_ns = speed(c);
 
 	count_samples(c, &done, &sure);
-	for (uint32_t rank = 0; rank < c->config.n_ranks; rank++)
-		if (c->members[rank].state == LH_MEMBER_ACTIVE && c->members[rank].step_ns > 0)
-			per_ns += (double)c->config.micro_batch[rank] /
-				  (double)c->members[rank].step_ns;
 	if (done >= c->config.target)
 		return 0;
 	return per_ns > 0 ? (int64_t)((double)(c->config.target - done) / per_ns) : INT64_MAX / 4;
 }
 
 /* ---- groups that form --------------------------------------------------------------------- */
-
-static void tell_active(struct lh_coordinator *c, enum lh_notice_kind kind, int64_t now_ns)
-{
-	struct lh_notice notice = {.kind = kind, .epoch = c->epoch, .serial = c->serial};
-
-	for (uint32_t rank = 0; rank < c->config.n_ranks; rank++)
-		if (c->members[rank].state == LH_MEMBER_ACTIVE)
-			lh_coordinator_tell(c, rank, &notice, now_ns);
-}
 
 static void begin_matchmaking(struct lh_coordinator *c, int64_t now_ns)
 {
@@ -104,7 +132,17 @@ static void form(struct lh_coordinator *c, int64_t now_ns)
 	c->phase = LH_PHASE_FORMING;
 	c->serial++;
 	c->form_ns = now_ns;
-	tell_active(c, LH_NOTICE_FORM, now_ns);
+	for (uint32_t rank = 0; rank < c->config.n_ranks; rank++) {
+		const struct lh_member *m = &c->members[rank];
+
+		if (m->state == LH_MEMBER_ACTIVE)
+			lh_coordinator_tell(c, rank,
+					    &(struct lh_notice){.kind = LH_NOTICE_FORM,
+								.epoch = c->epoch,
+								.serial = c->serial,
+								.count = lh_member_sure(m)},
+					    now_ns);
+	}
 }
 
 /* What was lost is to be computed again; also by those that have not answered FORM yet. */
@@ -113,9 +151,20 @@ static void resume(struct lh_coordinator *c, int64_t now_ns)
 	c->phase = LH_PHASE_COMPUTING;
 	for (uint32_t rank = 0; rank < c->config.n_ranks; rank++) {
 		c->members[rank].is_ready = false;
-		c->members[rank].is_computing = c->members[rank].state == LH_MEMBER_ACTIVE;
+		if (c->members[rank].state == LH_MEMBER_ACTIVE)
+			lh_coordinator_grant(c, rank, now_ns);
 	}
-	tell_active(c, LH_NOTICE_COMPUTE, now_ns);
+}
+
+/* Who has come to its limit, while the target is missed, gets another. */
+static void extend(struct lh_coordinator *c, int64_t now_ns)
+{
+	for (uint32_t rank = 0; rank < c->config.n_ranks; rank++) {
+		const struct lh_member *m = &c->members[rank];
+
+		if (m->state == LH_MEMBER_ACTIVE && m->done >= m->limit)
+			lh_coordinator_grant(c, rank, now_ns);
+	}
 }
 
 /* Whether the epoch waits for who loads. */
@@ -326,8 +375,7 @@ static void take_over(struct lh_coordinator *c, uint32_t index, uint64_t samples
 	if (m->state != LH_MEMBER_ACTIVE || m->session != entry->session)
 		return;
 	m->state_epoch = c->epoch + 1;
-	m->is_ready = false;
-	m->is_computing = c->epoch + 1 < c->config.epochs;
+	m->is_ready = m->is_computing = false;
 	lh_coordinator_tell(c, entry->rank,
 			    &(struct lh_notice){.kind = LH_NOTICE_COMMIT,
 						.epoch = c->epoch,
@@ -359,12 +407,16 @@ static void commit(struct lh_coordinator *c, int64_t now_ns)
 	c->epoch++;
 	c->attempt = c->number = 0;
 	c->is_matchmaking = false;
-	c->phase = LH_PHASE_COMPUTING;
 	if (c->epoch > c->config.epochs ||
-	    (c->epoch == c->config.epochs && !lh_coordinator_is_closing(c)))
+	    (c->epoch == c->config.epochs && !lh_coordinator_is_closing(c))) {
 		end_training(c, now_ns);
-	else
+	} else if (lh_coordinator_is_closing(c)) {
+		c->phase = LH_PHASE_COMPUTING; /* with nothing to compute */
 		lh_coordinator_settle(c, now_ns);
+	} else {
+		resume(c, now_ns);
+		lh_coordinator_settle(c, now_ns);
+	}
 }
 
 /* Members by what came of the round, in one group or (group UINT32_MAX) in all. */
@@ -506,6 +558,7 @@ static bool step(struct lh_coordinator *c, int64_t now_ns)
 	switch (c->phase) {
 	case LH_PHASE_COMPUTING:
 		if (!will_reach_target(c)) {
+			extend(c, now_ns);
 			if (count_active(c, false) && left_ns(c) <= c->config.matchmaking_ns)
 				begin_matchmaking(c, now_ns);
 			return false;

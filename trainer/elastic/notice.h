@@ -31,16 +31,16 @@ enum lh_notice_kind {
 	LH_NOTICE_BYE,
 	/* from the coordinator */
 	LH_NOTICE_WELCOME, /* number: session; epoch; count: own micro-batches that are committed */
-	LH_NOTICE_COMPUTE, /* at least one micro-batch for epoch, until FORM */
+	LH_NOTICE_COMPUTE, /* for epoch, until FORM or until count micro-batches are done in all */
 	LH_NOTICE_LOAD,	   /* serial: the donor's rank; number: its session; epoch; count: own
 			    * micro-batches that are committed, the others are given up */
-	LH_NOTICE_FORM,	   /* serial; epoch; who has been told to compute does one first */
+	LH_NOTICE_FORM,	   /* serial; epoch; count: micro-batches that must be done in all; then no
+			    * other is begun */
 	LH_NOTICE_BEGIN,   /* a round: serial; epoch; number: round of the epoch; count: attempt;
 			    * time_ns: how long matchmaking took; members */
 	LH_NOTICE_ABORT,   /* serial: the round is void; what is left of it is dropped */
-	LH_NOTICE_COMMIT,  /* serial: of the epoch's last round; epoch: it has ended; count:
-			    * samples of all whose micro-batches count; number: flags of the
-			    * receiver. Computing goes on as after COMPUTE, but at the end */
+	LH_NOTICE_COMMIT,  /* serial: of the epoch's last round; epoch: it has ended; count: samples
+			    * of all whose micro-batches count; number: flags of the receiver */
 	LH_NOTICE_END,	   /* the training is over; epoch: how many there were; count: as WELCOME */
 	LH_NOTICE_REFUSE,  /* text: why; nothing follows */
 	/* from both */

@@ -205,7 +205,7 @@ static int rejoin(struct lh_elastic *t, const struct lh_error *why, struct lh_er
 			       err);
 
 	t->rank->doing = "looking for the coordinator";
-	t->computes = t->owes = t->stops = t->round.is_open = false;
+	t->computes = t->stops = t->round.is_open = false;
 	for (uint32_t peer = 0; rc == 0 && peer < t->rank->n; peer++)
 		rc = lh_lanes_close(&t->lanes, peer, err);
 	if (rc == 0)
@@ -265,7 +265,7 @@ static int load_state(struct lh_elastic *t, const struct lh_notice *order, struc
 		return lh_fail(err, LH_ERUN, 0, "rank %" PRIu32 " cannot give a state",
 			       order->serial);
 	hear_of_commit(t, order);
-	t->late.is_pending = t->computes = t->owes = t->stops = false;
+	t->late.is_pending = t->computes = t->stops = false;
 	if ((rc = lh_elastic_give_up(t, "its epoch was over", err)))
 		return rc;
 	rc = lh_state_load(t->rank, &t->mailbox, order->serial, order->epoch,
@@ -290,23 +290,31 @@ static int load_state(struct lh_elastic *t, const struct lh_notice *order, struc
 	return lh_link_send(t->link, &answer, err);
 }
 
-static void compute_from_now(struct lh_elastic *t)
+/* Whether to begin another micro-batch. */
+static bool has_work(const struct lh_elastic *t)
 {
-	if (!t->computes)
+	return t->computes && t->done < (t->stops ? t->floor : t->limit);
+}
+
+static void compute_until(struct lh_elastic *t, uint64_t limit)
+{
+	if (!t->is_at_work)
 		t->step_begin_ns = lh_clock_now_ns();
-	t->computes = t->owes = true;
+	t->computes = true;
 	t->stops = false;
+	t->limit = limit;
 }
 
 static int follow(struct lh_elastic *t, struct lh_notice *n, struct lh_error *err)
 {
 	switch (n->kind) {
 	case LH_NOTICE_COMPUTE:
-		compute_from_now(t);
+		compute_until(t, n->count);
 		return 0;
 	case LH_NOTICE_FORM:
 		t->computes = t->stops = true;
 		t->form_serial = n->serial;
+		t->floor = n->count;
 		return 0;
 	case LH_NOTICE_BEGIN:
 		return lh_elastic_begin(t, n, err);
@@ -373,10 +381,12 @@ static int compute_one(struct lh_elastic *t, struct lh_error *err)
 	if (lh_clock_now_ns() - t->step_begin_ns > step_ns)
 		step_ns = lh_clock_now_ns() - t->step_begin_ns;
 	end_ns = t->step_begin_ns + step_ns;
-	if ((rc = wait_until(t, end_ns, err)))
+	t->is_at_work = true;
+	rc = wait_until(t, end_ns, err);
+	t->is_at_work = false;
+	if (rc)
 		return rc;
 	t->done++;
-	t->owes = false;
 	t->step_begin_ns = t->compute_end_ns = end_ns;
 	rc = lh_events_add(rank->events, "computed", lh_clock_now_ns(),
 			   json_pack("{s:I, s:I}", "epoch", (json_int_t)t->epoch, "micro_batches",
@@ -414,9 +424,9 @@ static int turn(struct lh_elastic *t, struct lh_error *err)
 		return rc;
 	if (lh_mailbox_check(&t->mailbox, &why))
 		return rejoin(t, &why, err);
-	if (t->computes && (!t->stops || t->owes))
+	if (has_work(t))
 		return compute_one(t, err);
-	if (t->computes)
+	if (t->computes && t->stops)
 		return stop(t, err);
 	lh_mailbox_wait(&t->mailbox, t->late.is_pending ? t->late.end_ns : INT64_MAX);
 	return 0;

@@ -59,9 +59,11 @@ struct lh_elastic {
 	uint64_t from;
 	uint32_t epoch; /* of the state */
 	bool has_joined;
-	bool computes; /* until stops, and then until nothing is owed */
-	bool owes;     /* a micro-batch for being told to compute */
+	bool computes; /* while less than limit are done; where it stops, less than floor */
 	bool stops;
+	bool is_at_work; /* a micro-batch is under way */
+	uint64_t limit;
+	uint64_t floor;
 	uint32_t form_serial;
 	bool is_over;
 	int64_t step_begin_ns;

@@ -394,9 +394,6 @@ int lh_elastic_commit(struct lh_elastic *t, const struct lh_notice *notice, stru
 	t->kept_batches = 0;
 	t->has_stepped = false;
 	t->epoch++;
-	t->computes = t->owes = t->epoch < t->job->epochs;
-	t->stops = false;
-	t->step_begin_ns = lh_clock_now_ns();
 	return rc;
 }
 
