@@ -14,12 +14,12 @@ do for [format in 'svg png'] {
     set multiplot
     set label 1 title_text at screen 0.015, screen 1 - 22.0 / height left font ',15'
     set label 2 about_text at screen 0.015, screen 1 - 45.0 / height left font ',11' textcolor rgb '#444444'
-    set lmargin at screen 0.085
+    set lmargin at screen 0.105
     set rmargin at screen 0.975
     do for [p = 1:n_panels] {
-        if (p < n_panels) { unset xlabel; set format x ''; set key off } else { set xlabel x_label offset 0, 0.5; set format x '%g'; set key at screen 0.86, screen 0.025 center center horizontal samplen 2 font ',10' }
-        set tmargin at screen 0.905 - 0.42 * (p - 1)
-        set bmargin at screen 0.905 - 0.42 * (p - 1) - (n_panels == 1 ? 0.80 : 0.38)
+        if (p < n_panels) { unset xlabel; set format x ''; set key off } else { set xlabel x_label offset 0, 0.5; set format x '%g'; set key at screen 0.54, screen 0.028 center center horizontal maxrows 1 samplen 2 font ',10' }
+        set tmargin at screen 0.895 - 0.395 * (p - 1)
+        set bmargin at screen 0.895 - 0.395 * (p - 1) - (n_panels == 1 ? 0.755 : 0.36)
         if (p == 1) { set ylabel 'speed-up' offset 0.5, 0 font ',11'; set yrange [0:*] } else { set ylabel 'test accuracy (%)' offset 0.5, 0 font ',11'; set yrange [*:*] }
         factor = p == 1 ? 1 : 100
         w = p == 1 ? 'speedup' : 'test_accuracy'

@@ -104,6 +104,14 @@ servers() {
 	END
 }
 
+# the server of its site waits for it alone, with nothing under way that could go unanswered
+@test "a worker that goes for good ends the run, which names it" {
+	run -1 --separate-stderr timeout --kill-after=5 "$run_limit_s" "$LONGHAUL" run --quiet --no-figures --out gone \
+		--set 'timeline=[{at: 8 s, preempt: west/1}]' "$srcdir/tests/guest/servers.yaml"
+	[[ $stderr == *"west/1 (rank 3) was preempted at 8 s"* ]]
+	grep -q 'rank 3 (west/1)' gone/events/rank-2.jsonl
+}
+
 @test "the same seed gives the same bytes" {
 	servers again --set workload.strategy.exchange=asgd-ga --set workload.strategy.period=5
 	for file in asgd-ga/*.csv asgd-ga/engine.json asgd-ga/trainer.json asgd-ga/events/*; do

@@ -51,8 +51,9 @@ int lh_ps_server_pump(struct server *s, bool (*is_met)(const struct server *s, c
 		int rc = lh_comm_wait_any(s->rank->comm, s->pending, s->n_wires, until_ns, &index,
 					  &why);
 
+		/* a lane that has timed out says so by the same number */
 		if (rc && why.sys == ETIMEDOUT)
-			return 0;
+			return lh_comm_check(s->rank->comm, err);
 		if (rc) {
 			if (err)
 				*err = why;
