@@ -68,9 +68,10 @@ static int get_span(const struct line *line, const char *from, const char *to, i
  * and what the one before had not finished is finished by none. */
 static void forget_epochs(struct lh_rank_events *rank, size_t from)
 {
-	for (size_t i = 0; i < rank->n_epochs; i++)
+	for (size_t i = from < rank->n_settled ? from : rank->n_settled; i < rank->n_epochs; i++)
 		if (i >= from || !rank->epochs[i].is_finished)
 			rank->epochs[i] = (struct lh_rank_epoch){0};
+	rank->n_settled = from;
 }
 
 /* The epoch that the line names, made where it is new. */

@@ -85,6 +85,7 @@ struct lh_rank_events {
 	struct lh_rank_epoch *epochs; /* by epoch number */
 	size_t n_epochs;
 	size_t n_epochs_room;
+	size_t n_settled; /* epochs below it hold nothing that was not finished */
 	struct lh_rank_traffic *traffic;
 	size_t n_traffic;
 	struct lh_rank_apply *applies;

@@ -222,8 +222,6 @@ static int run(struct lh_rank *rank, struct lh_error *err)
 	int rc;
 
 	rank->begin_ns = lh_clock_now_ns();
-	if (rank->job->strategy->check && (rc = rank->job->strategy->check(rank->job, err)))
-		return rc;
 	rc = lh_events_add(
 		rank->events, "start", rank->begin_ns,
 		json_pack("{s:s, s:I}", "node", rank->me->node, "world", (json_int_t)rank->n), err);

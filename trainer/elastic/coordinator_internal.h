@@ -97,6 +97,16 @@ void lh_coordinator_grant(struct lh_coordinator *c, uint32_t rank, int64_t now_n
  * more. */
 uint64_t lh_member_sure(const struct lh_member *m);
 
+/* Members that take part in the epoch, or those of them that have nothing under way. */
+uint32_t lh_coordinator_count_active(const struct lh_coordinator *c, bool is_ready);
+
+/* All active members compute until the target is reached. */
+void lh_coordinator_resume(struct lh_coordinator *c, int64_t now_ns);
+
+/* While members compute or a group forms: whether something followed; if not, whether the group is
+ * complete. */
+bool lh_coordinator_gather(struct lh_coordinator *c, int64_t now_ns, bool *ret_is_complete);
+
 /* Lets those who wait join or load, where they may now. */
 void lh_coordinator_settle(struct lh_coordinator *c, int64_t now_ns);
 

@@ -59,7 +59,7 @@ struct lh_office {
 	pthread_mutex_t mutex; /* guards all below */
 	bool is_ending;	       /* as soon as all have left */
 	bool is_closed;	       /* now */
-	struct admitted admitted[NEWCOMERS_MAX];
+	struct admitted admitted[LH_JOB_RANKS_MAX];
 	size_t n_admitted;
 	struct event *events;
 	size_t n_events, events_room;
@@ -76,7 +76,7 @@ static void wake(struct lh_office *o)
 void lh_office_admit(struct lh_office *o, int fd, uint32_t rank)
 {
 	pthread_mutex_lock(&o->mutex);
-	if (o->n_admitted < NEWCOMERS_MAX)
+	if (o->n_admitted < LH_JOB_RANKS_MAX)
 		o->admitted[o->n_admitted++] = (struct admitted){fd, rank};
 	else
 		close(fd);
@@ -284,7 +284,7 @@ static void welcome(struct lh_office *o, const struct admitted *a)
 
 static void take_admitted(struct lh_office *o)
 {
-	struct admitted admitted[NEWCOMERS_MAX];
+	struct admitted admitted[LH_JOB_RANKS_MAX];
 	size_t n;
 	uint64_t count;
 

@@ -72,6 +72,22 @@ struct lh_elastic {
 	struct lh_elastic_round round;
 };
 
+/* How long a member looks for its coordinator, a coordinator for members, and a state may take to
+ * load. */
+int64_t lh_elastic_patience_ns(const struct lh_job *job);
+
+/* Of rank 0. LH_ESYS. */
+int lh_elastic_open_office(struct lh_elastic *t, struct lh_error *err);
+
+/* The door's visitors; context: the struct lh_elastic. */
+void lh_elastic_take_visitor(void *context, int fd, const struct lh_frame *hello);
+
+/* Reaches the coordinator and joins. LH_ERUN where it is not there in time, or refuses; LH_ESYS. */
+int lh_elastic_join(struct lh_elastic *t, int64_t within_ns, struct lh_error *err);
+
+/* The same once it is out of reach, or has dropped this member. */
+int lh_elastic_rejoin(struct lh_elastic *t, const struct lh_error *why, struct lh_error *err);
+
 /* Begins and runs the round. */
 int lh_elastic_begin(struct lh_elastic *t, struct lh_notice *begin, struct lh_error *err);
 
