@@ -14,7 +14,8 @@
 #include "trainer/strategy/dense.h"
 #include "trainer/strategy/strategy.h"
 
-enum { FRAME_HEAD_BYTES = 64, ETHERNET_BYTES = 14, PATH_MAX_BYTES = 4096 };
+/* Every second packet is acknowledged; super-packets, which are whole, as one. */
+enum { ACK_BYTES = 66, FRAME_HEAD_BYTES = 64, ETHERNET_BYTES = 14, PATH_MAX_BYTES = 4096 };
 
 static const double NS_PER_S = 1e9;
 
@@ -53,16 +54,14 @@ static uint32_t rank_of(const struct lh_job *job, const json_t *path, const char
 	return 0;
 }
 
-/* What a node's receive buffer holds beside its overhead, in segments. */
-static int64_t receive_window(const json_t *network, const char *name)
+static int64_t of_node(const json_t *network, const char *name, const char *key)
 {
 	const json_t *node;
 	size_t i;
 
 	json_array_foreach (json_object_get(network, "nodes"), i, node)
 		if (strcmp(json_string_value(json_object_get(node, "node")), name) == 0)
-			return integer(node, "rmem_max_bytes") / 2 /
-			       integer(network, "segment_bytes");
+			return integer(node, key);
 	fail("a path to no node");
 	return 0;
 }
@@ -86,13 +85,17 @@ static struct lh_collective_link *read_links(const struct lh_job *job, const jso
 		uint32_t to = member_of[rank_of(job, path, "to")];
 		int64_t window = integer(path, "clamp_segments");
 
-		if (!window)
-			window = receive_window(network,
-						json_string_value(json_object_get(path, "to")));
+		if (!window) /* half of a receive buffer is overhead */
+			window = of_node(network, json_string_value(json_object_get(path, "to")),
+					 "rmem_max_bytes") /
+				 2 / integer(network, "segment_bytes");
 		links[(size_t)from * n + to] = (struct lh_collective_link){
 			.delay_ns = integer(path, "delay_ns"),
 			.bandwidth_bps = (uint64_t)integer(path, "bandwidth_bps"),
 			.window_segments = (uint32_t)window,
+			.ack_bytes = json_is_true(json_object_get(path, "splits_segments"))
+					     ? ACK_BYTES / 2
+					     : 0,
 		};
 	}
 	free(member_of);

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/execute.h"
+#include "cli/reproduce_claims.h"
 #include "cli/training.h"
 #include "collect/reproduce.h"
 #include "core/cleanup.h"
@@ -82,7 +83,27 @@ static const struct lh_experiment *find(const struct lh_suite *suite, const char
 	return NULL;
 }
 
-/* Chooses what to run: the named ones, or all with published figures. Owned by the caller. */
+/* Whether a claim or the sweep needs the experiment. */
+static bool speaks_to_claims(const struct lh_suite *suite, const char *id)
+{
+	const struct lh_sweep *sweep = &suite->sweep;
+
+	for (size_t i = 0; i < suite->n_claims; i++)
+		for (size_t p = 0; p < suite->claims[i].n_pairs; p++) {
+			const struct lh_claim_pair *pair = &suite->claims[i].pairs[p];
+
+			if (strcmp(pair->of, id) == 0 ||
+			    (pair->against && strcmp(pair->against, id) == 0))
+				return true;
+		}
+	for (size_t p = 0; p < sweep->n_points; p++)
+		if (strcmp(sweep->points[p].run, id) == 0)
+			return true;
+	return sweep->against && strcmp(sweep->against, id) == 0;
+}
+
+/* Chooses what to run: the named ones, or all with published figures or that claims need. Owned by
+ * the caller. */
 static const struct lh_experiment **choose(const struct lh_suite *suite, const struct options *o,
 					   char **ids, size_t n_ids, size_t *ret_n)
 {
@@ -99,7 +120,8 @@ static const struct lh_experiment **choose(const struct lh_suite *suite, const s
 		}
 	}
 	for (size_t i = 0; list && !n_ids && i < suite->n_experiments; i++)
-		if (o->all || suite->experiments[i].published.throughput_sps >= 0)
+		if (o->all || suite->experiments[i].published.throughput_sps >= 0 ||
+		    speaks_to_claims(suite, suite->experiments[i].id))
 			list[n++] = &suite->experiments[i];
 	*ret_n = n;
 	return list;
@@ -126,7 +148,7 @@ static bool read_earlier(const char *dir, const struct lh_scenario *sc, struct l
 
 /* Runs one experiment; model is owned by the caller. Returns an exit status: 0 or 6 go on. */
 static int run_one(const struct options *o, const char *out, struct lh_reproduce_run *run,
-		   char **ret_model)
+		   struct lh_claim_run *claim_run, char **ret_model)
 {
 	static const struct lh_override coarse[] = {{"run.segments", "coarse"}};
 	lh_cleanup_free char *dir = lh_path_join(out, run->id);
@@ -155,6 +177,7 @@ static int run_one(const struct options *o, const char *out, struct lh_reproduce
 			r = lh_execute(&ex, &results, &has_results, &err);
 	}
 	if (has_results) {
+		lh_cli_claim_run_fill(sc, &results, claim_run);
 		run->is_valid = results.is_valid;
 		run->throughput_sps = results.summary.throughput_sps;
 		run->granularity = results.summary.granularity;
@@ -168,7 +191,7 @@ static int run_one(const struct options *o, const char *out, struct lh_reproduce
 	return status;
 }
 
-static int report(const struct lh_reproduce_run *runs, size_t n, const struct options *o)
+static int report_figures(const struct lh_reproduce_run *runs, size_t n, const struct options *o)
 {
 	struct lh_reproduce rep;
 	struct lh_error err = {0};
@@ -193,10 +216,11 @@ static int reproduce(const struct options *o, const struct lh_suite *suite,
 {
 	lh_cleanup_free char *out = o->out ? strdup(o->out) : lh_strf("reproduce/%s", suite->name);
 	lh_cleanup_free struct lh_reproduce_run *runs = calloc(n, sizeof(*runs));
+	lh_cleanup_free struct lh_claim_run *claim_runs = calloc(n, sizeof(*claim_runs));
 	lh_cleanup_free char **models = calloc(n, sizeof(*models));
 	int worst = 0, status = 0;
 
-	if (!out || !runs || !models)
+	if (!out || !runs || !claim_runs || !models)
 		return 1;
 	for (size_t i = 0; i < n; i++) {
 		runs[i] = (struct lh_reproduce_run){.id = list[i]->id,
@@ -205,13 +229,15 @@ static int reproduce(const struct options *o, const struct lh_suite *suite,
 						    .granularity = NAN,
 						    .comm_s = NAN,
 						    .published = list[i]->published};
-		status = run_one(o, out, &runs[i], &models[i]);
+		claim_runs[i] = (struct lh_claim_run){.id = list[i]->id};
+		status = run_one(o, out, &runs[i], &claim_runs[i], &models[i]);
 		worst = status > worst ? status : worst;
 		if (status && status != 6 && status != 1)
 			break;
 	}
 	if (status == 0 || status == 6 || status == 1)
-		status = report(runs, n, o);
+		status = suite->n_claims ? lh_cli_report_claims(suite, claim_runs, n, out, o->json)
+					 : report_figures(runs, n, o);
 	for (size_t i = 0; i < n; i++)
 		free(models[i]);
 	return worst ? worst : status;

@@ -68,6 +68,15 @@ static void print_parameters(const struct lh_scenario *sc, const char *section)
 		putchar('\n');
 }
 
+/* The nodes that an elastic strategy does without. */
+static void print_released(const struct lh_scenario *sc)
+{
+	for (size_t i = 0; i < sc->n_released; i++)
+		printf("%s%s", i ? ", " : "Released  ", sc->released[i].name);
+	if (sc->n_released)
+		putchar('\n');
+}
+
 /* By formula, where there is one. */
 static void print_payload(const struct lh_scenario *sc)
 {
@@ -96,6 +105,7 @@ static void print_training(const struct lh_scenario *sc)
 	print_parameters(sc, "strategy");
 	print_parameters(sc, "compress");
 	print_payload(sc);
+	print_released(sc);
 }
 
 static void print_nodes(const struct lh_plan *plan)

@@ -9,6 +9,7 @@
 
 #include "collect/capture.h"
 #include "collect/collect_internal.h"
+#include "collect/released.h"
 #include "core/cleanup.h"
 #include "core/file.h"
 
@@ -206,16 +207,20 @@ static int write_tables(const char *run_dir, const struct lh_results *results, s
 		const char *name;
 		const struct lh_table *table;
 	} files[] = {
-		{"epochs.csv", &results->epochs},   {"throughput.csv", &results->throughput},
-		{"traffic.csv", &results->traffic}, {"cost.csv", &results->cost.table},
-		{"samples.csv", &results->samples},
+		{"epochs.csv", &results->epochs},
+		{"throughput.csv", &results->throughput},
+		{"traffic.csv", &results->traffic},
+		{"cost.csv", &results->cost.table},
+		{"released.csv", results->released.n_rows ? &results->released : NULL},
+		{"samples.csv", results->samples.columns ? &results->samples : NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		lh_cleanup_free char *path = lh_path_join(run_dir, files[i].name);
+		lh_cleanup_free char *path =
+			files[i].table ? lh_path_join(run_dir, files[i].name) : NULL;
 		int r;
 
-		if (!files[i].table->columns)
+		if (!files[i].table)
 			continue;
 		r = path ? lh_table_write_csv(files[i].table, path, err)
 			 : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
@@ -241,6 +246,24 @@ static int copy_names(const struct lh_scenario *sc, struct lh_results *results,
 	return 0;
 }
 
+/* Of gossip: how far apart ranks were before the last averaging. */
+static void note_consensus(const struct lh_run_events *events, struct lh_notes *notes)
+{
+	double least = INFINITY, most = 0;
+
+	for (size_t i = 0; i < events->n_ranks; i++) {
+		double ratio = events->ranks[i].consensus_ratio;
+
+		least = ratio < least ? ratio : least;
+		most = ratio > most ? ratio : most;
+	}
+	if (most > 0)
+		lh_notes_add(notes,
+			     "before the last averaging the ranks' weights were %.3g %% to %.3g %% "
+			     "away from their mean",
+			     100 * least, 100 * most);
+}
+
 /* Epochs and summary of a run of trainers. */
 static int compute_training(const struct lh_scenario *sc, const char *run_dir,
 			    const struct lh_run_events *events, struct lh_results *results,
@@ -255,6 +278,7 @@ static int compute_training(const struct lh_scenario *sc, const char *run_dir,
 	r = lh_conservation_check(sc, events, err);
 	if (r < 0)
 		return r;
+	note_consensus(events, &results->notes);
 	if (lh_is_elastic(sc))
 		r = lh_samples_compute(sc, events, &results->samples, &results->notes, err);
 	if (r < 0)
@@ -276,6 +300,7 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 
 	if (!events_dir)
 		return lh_fail(err, LH_ESYS, ENOMEM, "read %s", run_dir);
+	results->summary.test_accuracy = NAN;
 	r = copy_names(sc, results, err);
 	if (r == 0)
 		r = lh_run_faults_read(run_dir, sc, &faults, err);
@@ -299,6 +324,8 @@ static int fill(const char *run_dir, const struct lh_scenario *sc, struct lh_res
 		return r;
 	for (size_t i = 0; i < results->cost.notes.n_items; i++)
 		lh_notes_add(&results->notes, "%s", results->cost.notes.items[i]);
+	lh_released_compute(sc, results->summary.wall_ns, &results->cost, &results->released,
+			    &results->notes);
 	if (sc->run.charge_cpu)
 		lh_notes_add(&results->notes,
 			     "CPU time was charged: it passed in virtual time, that of emulating "
@@ -331,6 +358,7 @@ void lh_results_done(struct lh_results *results)
 	lh_table_done(&results->traffic);
 	lh_table_done(&results->samples);
 	lh_cost_done(&results->cost);
+	lh_table_done(&results->released);
 	lh_notes_done(&results->invalid);
 	lh_notes_done(&results->notes);
 	memset(results, 0, sizeof(*results));

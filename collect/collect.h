@@ -37,6 +37,7 @@ struct lh_summary {
 	double transfer_s;
 	double apply_s;
 	double granularity;  /* (wall - communication) / communication, of the means */
+	double test_accuracy; /* the last; NaN: nothing was tested */
 	double baseline_sps; /* one node of the first machine */
 	double speedup;
 	double contribution_per_gpu;
@@ -58,6 +59,7 @@ struct lh_results {
 	struct lh_table traffic;
 	struct lh_table samples; /* of strategies whose ranks come and go; else all zeros */
 	struct lh_cost cost;
+	struct lh_table released; /* nodes that an elastic strategy did without; see released.h */
 	bool is_valid;
 	struct lh_notes invalid; /* why the run is not valid; empty where it is */
 	struct lh_notes notes;	 /* what else the reader should know */

@@ -270,7 +270,10 @@ static double communication_of(const struct means *m)
 /* NaN without communication. */
 static double granularity_of(double wall_s, double communication_s)
 {
-	return communication_s > 0 ? (wall_s - communication_s) / communication_s : NAN;
+	double rest_s = wall_s - communication_s;
+
+	/* ranks that are not in step may be in it together for longer than the group's epoch is */
+	return communication_s > 0 ? (rest_s > 0 ? rest_s / communication_s : 0) : NAN;
 }
 
 /* The mean over all ranks of what they have learnt (or tested), weighted by what they counted. */
@@ -337,10 +340,13 @@ void lh_epochs_compute(const struct lh_scenario *sc, const struct lh_run_events 
 	lh_epochs_table_init(ret_table);
 	for (size_t i = 0; i < events->n_finished; i++) {
 		struct means m = means_of(events, i);
+		struct lh_rank_score tested = score_of(events, i, true);
 
 		if (lh_is_elastic(sc))
 			m.samples = samples_of_group(events, i);
 		put_epoch(ret_table, events, i, &m, sc->workload.target_batch);
+		if (tested.counted)
+			summary->test_accuracy = tested.accuracy;
 		summary->samples += m.samples;
 		summary->local_sps += m.local_sps / n;
 		summary->calculation_s += m.calculation_s / n;

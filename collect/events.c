@@ -404,6 +404,11 @@ static int read_weights(struct line *line, struct lh_rank_events *rank)
 	return 0;
 }
 
+static int read_consensus(struct line *line, struct lh_rank_events *rank)
+{
+	return get_real(line, "distance_ratio", &rank->consensus_ratio);
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct line *line, struct lh_rank_events *rank);
@@ -415,7 +420,7 @@ static const struct {
 	{"error", read_error},	   {"start", read_start},
 	{"end", read_end},	   {"progress", read_progress},
 	{"learn", read_learn},	   {"evaluate", read_evaluate},
-	{"weights", read_weights},
+	{"weights", read_weights}, {"consensus", read_consensus},
 };
 
 /* Reads one line that parsed; events that are not known are left alone. */

@@ -101,6 +101,7 @@ struct lh_rank_events {
 	bool was_away;	/* its node, at some time; or its strategy goes on without it */
 	struct lh_rank_samples samples;
 	char *error;	  /* message of its `error` event, or NULL; owned */
+	double consensus_ratio; /* of its `consensus` event; 0: none */
 	char weights[17]; /* hash of its `weights` event; empty: none */
 };
 

@@ -82,6 +82,7 @@ json_t *lh_results_json(const struct lh_results *results)
 		    0 ||
 	    json_object_set_new(object, "network", network_json(&results->summary)) < 0 ||
 	    json_object_set_new(object, "cost", costs_json(results)) < 0 ||
+	    json_object_set_new(object, "released", lh_table_format_json(&results->released)) < 0 ||
 	    json_object_set_new(object, "epochs_table", lh_table_format_json(&results->epochs)) < 0)
 		return NULL;
 	return lh_steal(&object);

@@ -41,6 +41,21 @@ int lh_plots_make_proof(const char *proof_dir, const char *template_dir, struct 
 int lh_plots_make_flows(const char *dir, const char *template_dir, const char *about,
 			struct lh_error *err);
 
+/* What the figure of a sweep says beside its data. */
+struct lh_plot_sweep {
+	const char *about; /* below the title */
+	const char *label; /* of the axis */
+	const char *base;  /* the run that speed-ups are over, for the key */
+	double base_accuracy; /* 0 to 1; NaN: not known */
+};
+
+/*
+ * Writes dir/figures with one figure of dir/sweep.csv (collect/claims.h): speed-up and, where it is
+ * known, accuracy of series of runs. Errors as above.
+ */
+int lh_plots_make_sweep(const char *dir, const char *template_dir,
+			const struct lh_plot_sweep *sweep, struct lh_error *err);
+
 /*
  * Writes dir/figures with one figure of dir/loss.csv: loss and accuracy over epochs. about stands
  * below the title. Errors as above.

@@ -23,6 +23,7 @@ struct lh_plot_run {
 	double wall_s;
 	double baseline_sps; /* NaN: unknown; so the next one */
 	double published_throughput_sps;
+	const struct lh_plot_sweep *sweep; /* of its figure alone; borrowed */
 };
 
 /*

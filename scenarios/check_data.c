@@ -92,6 +92,10 @@ void lh_data_check(const struct lh_scenario *sc, const int64_t *count, struct lh
 			    kind ? kind : "of a command");
 		return;
 	}
+	if (sc->workload.train.data.skew > 0)
+		lh_diag_add(diag, at->pos, "data.at",
+			    "lie by given shares, and workload.train.data.skew would deal them "
+			    "otherwise; expected one of both");
 	for (size_t i = 0; i < sc->data.n_at; i++)
 		check_place(sc, i, count, diag);
 	if (diag->n_messages == n_messages)

@@ -137,7 +137,7 @@ static void check_grid(const struct subject *s)
 {
 	struct lh_strategy_spec *spec = s->strategy;
 	const struct lh_yaml *there = lh_yaml_get(s->written, "dimensions");
-	bool is_full = s->kind == LH_KIND_TORUS;
+	bool is_full = s->kind != LH_KIND_MOSHPIT;
 	char what[TEXT_MAX_BYTES];
 	int64_t sides[2];
 
@@ -249,6 +249,26 @@ static void check_topk_groups(const struct subject *s, const struct lh_scenario 
 	}
 }
 
+/* Parameters of the collective by which weights are averaged. */
+static void check_collective(const struct subject *s)
+{
+	static const char *const of[][2] = {
+		{"dimensions", "torus"}, {"levels", "hierarchical"}, {"segment", "tree"}};
+	const char *collective = s->strategy->collective;
+	char what[TEXT_MAX_BYTES];
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		if (!lh_yaml_get(s->written, of[i][0]) || is_word(collective, of[i][1]))
+			continue;
+		snprintf(what, sizeof(what), "is of collective %s alone", of[i][1]);
+		say(s, of[i][0], what);
+	}
+	if (is_word(collective, "torus"))
+		check_grid(s);
+	if (is_word(collective, "hierarchical"))
+		check_levels(s);
+}
+
 static void check_streaming(const struct subject *s)
 {
 	struct lh_strategy_spec *spec = s->strategy;
@@ -310,7 +330,7 @@ static const struct companions companions[] = {
 		 LH_KIND_PARAMETER_SERVER,
 	 false},
 	{LH_KIND_ONEBIT, LH_KIND_BUTTERFLY, false},
-	{LH_KINDS_SPARSIFIERS, LH_KINDS_SPARSE, false},
+	{LH_KINDS_SPARSIFIERS, LH_KINDS_SPARSE | LH_KIND_PARAMETER_SERVER, false},
 	{LH_KIND_POWERSGD, LH_KINDS_DENSE, true},
 };
 
@@ -339,6 +359,10 @@ static void check_companions(const struct subject *s)
 			 names);
 		say_of_compress(s, "kind", what);
 	}
+	if ((c->compressors & LH_KINDS_SPARSIFIERS) && is_word(s->strategy->exchange, "averaging"))
+		say_of_compress(s, "kind",
+				"weights that are averaged are sent whole; expected such as fp16, "
+				"or exchange: asgd or asgd-ga");
 	if (c->needs_fixed && (s->kind & LH_KINDS_DENSE) && !is_word(s->strategy->balance, "fixed"))
 		say_of_compress(s, "kind",
 				"its factors are averaged by themselves, which needs balance: "
@@ -421,6 +445,8 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		check_levels(&s);
 	if (s.kind & LH_KIND_HIERARCHICAL_TOPK)
 		check_topk_groups(&s, sc);
+	if (s.kind & LH_KINDS_LOCAL)
+		check_collective(&s);
 	if (s.kind & LH_KIND_DILOCO)
 		check_streaming(&s);
 	if (s.kind & LH_KIND_PARAMETER_SERVER)

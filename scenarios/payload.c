@@ -11,21 +11,28 @@ enum {
 	SPARSE_ELEMENT_BYTES = 8, /* a place and a value */
 	WARM_UP_STEPS_MAX = 15,
 	BLOCK_ELEMENTS = 4096,
-	BLOCK_HEADER_BYTES = 8, /* two means */
+	MEANS_BYTES = 8,   /* of a block: two */
+	SCALE_BYTES = 4,   /* of a block */
+	BOOK_BYTES = 1024, /* of all that is encoded together */
 };
 
 /* Of elements that are encoded together; -1 where there is no formula. */
 static int64_t wire_bytes(unsigned compressor, int64_t elements)
 {
+	int64_t n_blocks = (elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS;
+
 	switch (compressor) {
 	case LH_KIND_NONE:
 		return 4 * elements;
 	case LH_KIND_FP16:
 	case LH_KIND_BF16:
 		return 2 * elements;
+	case LH_KIND_UNIFORM8:
+		return elements ? BOOK_BYTES + elements : 0;
+	case LH_KIND_BLOCKWISE8:
+		return elements + SCALE_BYTES * n_blocks;
 	case LH_KIND_ONEBIT:
-		return (elements + 7) / 8 +
-		       BLOCK_HEADER_BYTES * ((elements + BLOCK_ELEMENTS - 1) / BLOCK_ELEMENTS);
+		return (elements + 7) / 8 + MEANS_BYTES * n_blocks;
 	default:
 		return -1;
 	}
@@ -69,17 +76,26 @@ static int64_t count_averagings(const struct lh_workload *w, int64_t fragment, i
 	return n;
 }
 
-/* Elements that are averaged in an epoch. */
-static int64_t averaged_elements(const struct lh_scenario *sc, unsigned kind, int64_t epoch)
+/* Of strategies that average weights: each fragment by itself, as often as it comes back. */
+static int64_t local_bytes(const struct lh_scenario *sc, unsigned kind, unsigned compressor,
+			   int64_t epoch)
 {
 	const struct lh_workload *w = &sc->workload;
-	int64_t n_fragments = w->strategy.fragments, all = sc->model->parameters, sum = 0;
+	unsigned collective = lh_section_kind_named(&lh_strategy_section, w->strategy.collective);
+	int64_t n_fragments = kind == LH_KIND_DILOCO ? w->strategy.fragments : 1;
+	int64_t all = sc->model->parameters, sum = 0;
 
-	if (kind != LH_KIND_DILOCO)
-		return epoch + 1 == w->epochs || (epoch + 1) % w->strategy.period == 0 ? all : 0;
-	for (int64_t i = 0; i < n_fragments; i++)
-		sum += count_averagings(w, i, epoch) *
-		       (all / n_fragments + (i < all % n_fragments));
+	for (int64_t i = 0; i < n_fragments; i++) {
+		int64_t bytes = all_reduce_bytes(sc, collective, compressor,
+						 all / n_fragments + (i < all % n_fragments));
+
+		if (bytes < 0)
+			return -1;
+		if (kind == LH_KIND_DILOCO)
+			sum += count_averagings(w, i, epoch) * bytes;
+		else if (epoch + 1 == w->epochs || (epoch + 1) % w->strategy.period == 0)
+			sum += bytes;
+	}
 	return sum;
 }
 
@@ -178,11 +194,9 @@ int64_t lh_scenario_payload_bytes(const struct lh_scenario *sc, int64_t epoch)
 	/* of an epoch in which all have had a part */
 	if (kind == LH_KIND_HIVEMIND)
 		return all_reduce_bytes(sc, LH_KIND_BUTTERFLY, compressor, elements);
-	if (!(kind & LH_KINDS_LOCAL))
-		return all_reduce_bytes(sc, kind, compressor, elements);
-	return all_reduce_bytes(sc,
-				lh_section_kind_named(&lh_strategy_section, w->strategy.collective),
-				compressor, averaged_elements(sc, kind, epoch));
+	if (kind & LH_KINDS_LOCAL)
+		return local_bytes(sc, kind, compressor, epoch);
+	return all_reduce_bytes(sc, kind, compressor, elements);
 }
 
 enum lh_averaged_samples lh_scenario_averaged_samples(const struct lh_scenario *sc)

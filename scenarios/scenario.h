@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/units.h"
+#include "scenarios/claims.h"
 
 enum lh_clock { LH_CLOCK_VIRTUAL, LH_CLOCK_REAL };
 enum lh_backend { LH_BACKEND_AUTO, LH_BACKEND_HOST, LH_BACKEND_GUEST };
@@ -742,6 +743,11 @@ struct lh_suite {
 	char *about;
 	struct lh_experiment *experiments;
 	size_t n_experiments;
+	struct lh_claim *claims;
+	size_t n_claims;
+	struct lh_unknown_setting *unknown;
+	size_t n_unknown;
+	struct lh_sweep sweep;
 };
 
 /* Reads the suite experiments/NAME.yaml of the catalog: ids in the file's order. */

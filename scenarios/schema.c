@@ -357,6 +357,14 @@ static const struct lh_field suite_fields[] = {
 	 .doc = "list of {workloads, placements}: each with each is an experiment"},
 	{.key = "published", .type = LH_FIELD_TREE, AT(struct lh_suite_file, published),
 	 .doc = "published figures by experiment"},
+	{.key = "claims", .type = LH_FIELD_LIST, AT(struct lh_suite_file, claims),
+	 COUNT(struct lh_suite_file, n_claims), .max = 100, .section = &lh_claim_section,
+	 .doc = "what a paper claims, and the experiments that speak to it"},
+	{.key = "unknown", .type = LH_FIELD_LIST, AT(struct lh_suite_file, unknown),
+	 COUNT(struct lh_suite_file, n_unknown), .max = 100, .section = &lh_unknown_section,
+	 .doc = "settings that are not known"},
+	{.key = "sweep", .type = LH_FIELD_SECTION, AT(struct lh_suite_file, sweep),
+	 .section = &lh_sweep_section, .doc = "a figure of experiments"},
 	END,
 };
 

@@ -39,6 +39,8 @@ static const struct lh_choice compressors[] = {
 	{"fp16", LH_KIND_FP16},
 	{"none", LH_KIND_NONE},
 	{"bf16", LH_KIND_BF16},
+	{"uniform8", LH_KIND_UNIFORM8},
+	{"blockwise8", LH_KIND_BLOCKWISE8},
 	{"onebit", LH_KIND_ONEBIT},
 	{"topk", LH_KIND_TOPK},
 	{"mstopk", LH_KIND_MSTOPK},
@@ -73,6 +75,8 @@ static const struct lh_fallback delayed_update_fallbacks[] = {
 	{0, NULL, NULL, NULL},
 };
 static const struct lh_fallback levels_fallbacks[] = {
+	{LH_KINDS_LOCAL, "collective", "hierarchical", "[node, site]"},
+	{LH_KINDS_LOCAL, NULL, NULL, NULL},
 	{LH_KIND_HIERARCHICAL_TOPK, NULL, NULL, "[node]"},
 	{0, NULL, NULL, NULL},
 };
@@ -84,6 +88,11 @@ static const struct lh_fallback period_fallbacks[] = {
 /* Of groups that nobody can take a rank's place in; a long transfer is no failure. */
 static const struct lh_fallback timeout_fallbacks[] = {
 	{LH_KINDS_LOCAL | LH_KINDS_GOSSIP, NULL, NULL, "30 min"},
+	{0, NULL, NULL, NULL},
+};
+static const struct lh_fallback segment_fallbacks[] = {
+	{LH_KINDS_LOCAL, "collective", "tree", "1 MiB"},
+	{LH_KINDS_LOCAL, NULL, NULL, NULL},
 	{0, NULL, NULL, NULL},
 };
 static const struct lh_fallback asynchronous_fallbacks[] = {
@@ -128,10 +137,14 @@ static const struct lh_field strategy_fields[] = {
 	{.key = "shards", .type = LH_FIELD_WORD, OF(LH_KIND_BUTTERFLY),
 	 AT(struct lh_strategy_spec, shards), .choices = shard_cuts, .fallback = "equal",
 	 .doc = "sizes of the shares that ranks own: equal, or by their bandwidths"},
-	{.key = "segment", .type = LH_FIELD_SIZE, OF(LH_KIND_TREE),
+	{.key = "collective", .type = LH_FIELD_WORD, OF(LH_KINDS_LOCAL),
+	 AT(struct lh_strategy_spec, collective), .choices = collectives, .fallback = "ring",
+	 .doc = "how weights are averaged: as the dense strategy of that name averages gradients"},
+	{.key = "segment", .type = LH_FIELD_SIZE, OF(LH_KIND_TREE | LH_KINDS_LOCAL),
 	 AT(struct lh_strategy_spec, segment_bytes), .min = 4, .max = SIZE_MAX_BYTES,
-	 .fallback = "1 MiB", .doc = "what travels at a time; the next follows before it arrives"},
-	{.key = "dimensions", .type = LH_FIELD_INTEGERS, OF(LH_KIND_TORUS | LH_KIND_MOSHPIT),
+	 .fallback = "1 MiB", .fallbacks = segment_fallbacks,
+	 .doc = "what travels at a time; the next follows before it arrives"},
+	{.key = "dimensions", .type = LH_FIELD_INTEGERS, OF(LH_KIND_TORUS | LH_KIND_MOSHPIT | LH_KINDS_LOCAL),
 	 AT(struct lh_strategy_spec, dimensions), COUNT(struct lh_strategy_spec, n_dimensions),
 	 .min = 2, .max = 1000000,
 	 .doc = "the grid of ranks, the last the nearest; two, as square as can be, where absent. A "
@@ -140,14 +153,11 @@ static const struct lh_field strategy_fields[] = {
 	 AT(struct lh_strategy_spec, rounds), .min = 1, .max = 1000,
 	 .doc = "averagings of an epoch, each along one dimension; as many as dimensions where absent"},
 	{.key = "levels", .type = LH_FIELD_STRINGS,
-	 OF(LH_KIND_HIERARCHICAL | LH_KIND_HIERARCHICAL_TOPK),
+	 OF(LH_KIND_HIERARCHICAL | LH_KIND_HIERARCHICAL_TOPK | LH_KINDS_LOCAL),
 	 AT(struct lh_strategy_spec, levels), COUNT(struct lh_strategy_spec, n_levels),
 	 .choices = levels, .fallback = "[node, site]", .fallbacks = levels_fallbacks,
 	 .doc = "within what ranks are averaged before the whole: node, site; one of them for "
 		"hierarchical-topk"},
-	{.key = "collective", .type = LH_FIELD_WORD, OF(LH_KINDS_LOCAL),
-	 AT(struct lh_strategy_spec, collective), .choices = collectives, .fallback = "ring",
-	 .doc = "how weights are averaged: as the dense strategy of that name averages gradients"},
 	{.key = "exchange", .type = LH_FIELD_WORD, OF(LH_KIND_PARAMETER_SERVER),
 	 AT(struct lh_strategy_spec, exchange), .choices = exchanges, .fallback = "asgd",
 	 .doc = "what the sites' servers send: every gradient, gradients added up over a period, or "

@@ -212,6 +212,34 @@ static int list_visit(void *context, const struct reader *r, const char *id,
 	return e->id ? 0 : -1;
 }
 
+/* Complains of an experiment that the suite does not have. */
+static void check_experiment(const struct lh_suite *suite, const char *id, struct lh_pos pos,
+			     const char *key, struct lh_diag *diag)
+{
+	for (size_t i = 0; i < suite->n_experiments; i++)
+		if (!id || strcmp(suite->experiments[i].id, id) == 0)
+			return;
+	lh_diag_add(diag, pos, key, "no experiment '%.60s' in this suite", id ? id : "");
+}
+
+static void check_claims(const struct lh_suite *suite, struct lh_diag *diag)
+{
+	for (size_t i = 0; i < suite->n_claims; i++)
+		for (size_t p = 0; p < suite->claims[i].n_pairs; p++) {
+			const struct lh_claim_pair *pair = &suite->claims[i].pairs[p];
+
+			check_experiment(suite, pair->of, pair->pos, "claims.pairs.of", diag);
+			check_experiment(suite, pair->against, pair->pos, "claims.pairs.against",
+					 diag);
+		}
+	if (!suite->sweep.label)
+		return;
+	check_experiment(suite, suite->sweep.against, suite->sweep.pos, "sweep.against", diag);
+	for (size_t p = 0; p < suite->sweep.n_points; p++)
+		check_experiment(suite, suite->sweep.points[p].run, suite->sweep.points[p].pos,
+				 "sweep.points.run", diag);
+}
+
 int lh_suite_read(const char *name, const char *catalog_dir, struct lh_suite **ret_suite,
 		  struct lh_diag *diag, struct lh_error *err)
 {
@@ -231,6 +259,14 @@ int lh_suite_read(const char *name, const char *catalog_dir, struct lh_suite **r
 		suite->name = lh_steal(&r.file.name);
 		suite->about = lh_steal(&r.file.about);
 		walk(&r, list_visit, suite);
+		suite->claims = lh_steal(&r.file.claims);
+		suite->n_claims = r.file.n_claims;
+		suite->unknown = lh_steal(&r.file.unknown);
+		suite->n_unknown = r.file.n_unknown;
+		suite->sweep = r.file.sweep;
+		memset(&r.file.sweep, 0, sizeof(r.file.sweep));
+		r.file.n_claims = r.file.n_unknown = 0;
+		check_claims(suite, diag);
 	}
 	reader_close(&r);
 	code = suite ? lh_diag_check(diag, err) : lh_fail(err, LH_ESYS, 0, "out of memory");
@@ -252,6 +288,13 @@ void lh_suite_free(struct lh_suite *suite)
 		lh_unbind(&lh_published_section, &suite->experiments[i].published);
 	}
 	free(suite->experiments);
+	for (size_t i = 0; i < suite->n_claims; i++)
+		lh_unbind(&lh_claim_section, &suite->claims[i]);
+	for (size_t i = 0; i < suite->n_unknown; i++)
+		lh_unbind(&lh_unknown_section, &suite->unknown[i]);
+	lh_unbind(&lh_sweep_section, &suite->sweep);
+	free(suite->claims);
+	free(suite->unknown);
 	free(suite->name);
 	free(suite->about);
 	free(suite);

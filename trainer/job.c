@@ -352,11 +352,6 @@ static int parse_compress(struct section *s, struct lh_job *job)
 	if (!job->compress)
 		return lh_fail(s->err, LH_EINPUT, 0, "%s: compress.kind: no compressor \"%s\"",
 			       s->file, job->compressing.kind);
-	if (!job->compress->bytes_per_element && !job->compress->needs_feedback)
-		return lh_fail(s->err, LH_EINPUT, 0,
-			       "%s: compress.kind: %s has no fixed size per element, which all "
-			       "strategies need",
-			       s->file, job->compressing.kind);
 	return 0;
 }
 
@@ -448,8 +443,7 @@ static int parse_document(struct section *s, struct lh_job *job)
 	    (rc = get_integer(s, "start_timeout_ns", LH_NS_PER_MS, HOUR_NS,
 			      &job->start_timeout_ns)) ||
 	    (rc = parse_ranks(s, job)) || (rc = parse_ring_order(s, job)) ||
-	    (rc = parse_train(s, job)) ||
-	    (job->strategy->check && (rc = job->strategy->check(job, s->err))))
+	    (rc = parse_train(s, job)))
 		return rc;
 	job->seed = (uint64_t)seed;
 	job->parameters = (uint64_t)parameters;

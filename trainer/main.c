@@ -62,8 +62,7 @@ static void print_help(void)
 		printf("  %-17s  %s\n", lh_strategies[i]->name, lh_strategies[i]->doc);
 	printf("\ncompressors:\n");
 	for (size_t i = 0; lh_codecs[i]; i++)
-		if (lh_codecs[i]->bytes_per_element || lh_codecs[i]->needs_feedback)
-			printf("  %-14s  %s\n", lh_codecs[i]->name, lh_codecs[i]->doc);
+		printf("  %-14s  %s\n", lh_codecs[i]->name, lh_codecs[i]->doc);
 	for (size_t i = 0; lh_sparse_choices[i]; i++)
 		printf("  %-14s  %s\n", lh_sparse_choices[i]->name, lh_sparse_choices[i]->doc);
 	printf("  %-14s  products of two thin matrices (mode train)\n", "powersgd");

@@ -51,8 +51,34 @@ used_kib() {
 	[ "$(awk -F, 'NR > 1 && $14 != "yes"' out/links.csv | wc -l)" -eq 0 ]
 }
 
-@test "more trainers than are supported are refused, with the number" {
+@test "more trainers than can all be connected are refused, with the number" {
 	run -3 "$LONGHAUL" run --out out --set nodes.0.count=128 "$srcdir/tests/guest/small.yaml"
-	[[ $output == *"129 ranks with a trainer each; expected at most 128"* ]]
+	[[ $output == *"129 ranks with a trainer each, every two connected; expected at most 128"* ]]
 	[ ! -e out ]
+}
+
+@test "ranks of a hierarchy with a fixed balance are connected only with those they average with" {
+	timeout --kill-after=5 240 "$LONGHAUL" run --quiet --no-figures --out out --set nodes.0.count=8 \
+		--set workload.target_batch=512 "$LONGHAUL_DATADIR/hierarchical-32x8.yaml"
+	check out <<-'END'
+		assert engine["status"] == "done", engine["message"]
+		d, nodes, each = 102401, 8, 8
+		payload = {r["to"]: int(r["payload_bytes"]) for r in rows("traffic.csv")}
+		assert payload["(inside node)"] == nodes * 2 * (each - 1) * 4 * d, payload
+		assert payload["zone"] == 2 * (nodes - 1) * 4 * d, payload
+		averages = list(events("average"))
+		assert len(averages) == 64 and all(a["group_samples"] == 512 for a in averages), averages
+		peers = {}
+		for e in events("connection"):
+		    peers.setdefault(e["rank"], set()).add(e["peer"])
+		assert len(peers) == 64 and max(map(len, peers.values())) <= (each - 1) + (nodes - 1), peers
+	END
+}
+
+@test "256 ranks that are all connected are refused, with what to do" {
+	for strategy in 'kind: ring' 'kind: butterfly, balance: fixed' 'kind: hierarchical, balance: dynamic'; do
+		run -3 "$LONGHAUL" run --out out --set "workload.strategy={$strategy}" "$LONGHAUL_DATADIR/hierarchical-32x8.yaml"
+		[[ $output == *"256 ranks with a trainer each, every two connected; expected at most 128"* ]]
+		[ ! -e out ]
+	done
 }

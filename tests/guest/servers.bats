@@ -104,6 +104,14 @@ servers() {
 	END
 }
 
+# the server of its site waits for it alone, with nothing under way that could go unanswered
+@test "a worker that goes for good ends the run, which names it" {
+	run -1 --separate-stderr timeout --kill-after=5 "$run_limit_s" "$LONGHAUL" run --quiet --no-figures --out gone \
+		--set 'timeline=[{at: 8 s, preempt: west/1}]' "$srcdir/tests/guest/servers.yaml"
+	[[ $stderr == *"west/1 (rank 3) was preempted at 8 s"* ]]
+	grep -q 'rank 3 (west/1)' gone/events/rank-2.jsonl
+}
+
 @test "the same seed gives the same bytes" {
 	servers again --set workload.strategy.exchange=asgd-ga --set workload.strategy.period=5
 	for file in asgd-ga/*.csv asgd-ga/engine.json asgd-ga/trainer.json asgd-ga/events/*; do
@@ -121,4 +129,75 @@ servers() {
 		spans = [(a["end_ns"] - a["begin_ns"]) / 1e9 for a in events("average") if a["rank"] in (0, 2) and a["epoch"] < 11]
 		assert max(spans) < 1, spans
 	END
+}
+
+# 60 and 40 % of the data, two and three nodes alike: the east sets the time, the west needs two
+@test "an elastic strategy releases what it does without: the same time, less to pay" {
+	local prices='{prices: p, date: 2023, source: s, vm: [{machine: box, spot: 1 USD/h, on_demand: 3 USD/h}], egress: {p: {same_zone: 0 USD/GB, inter_zone: 0 USD/GB, inter_region: {asia: 0 USD/GB}}}}'
+	servers all --set "pricing={catalog: $prices}"
+	servers elastic --set "pricing={catalog: $prices}" --set workload.strategy.elastic=true
+	grep -q 'elastic: 1 of 5 nodes were released: VMs cost .* (spot): 20.0 % less' elastic.out
+	[ ! -e all/released.csv ]
+	check elastic <<-'END'
+		released = rows("released.csv")
+		assert [r["node"] for r in released] == ["west/2"], released
+		vms = [int(r["usd_micro"]) for r in rows("cost.csv") if r["item"] == "vm" and r["scope"] == "spot"]
+		assert len(vms) == 4 and all(v == int(released[0]["spot_usd_micro"]) for v in vms), (vms, released)
+		one = lambda run: float(list(csv.DictReader(open(run + "/throughput.csv")))[0]["wall_s"])
+		assert abs(one("elastic") / one("all") - 1) < 0.02, (one("elastic"), one("all"))
+	END
+}
+
+@test "gradients that are sent in part: every message is checked, and has the bytes of its density" {
+	servers topk --set workload.strategy.exchange=asgd-ga --set workload.strategy.period=4 \
+		--set 'workload.compress={kind: mstopk, density: 1 %}'
+	check topk <<-'END'
+		told = [e for e in events("exchange") if e["epoch"] == 11]
+		assert [e["messages_sent"] for e in told] == [3, 3], told
+		sent = sum(a["payload_sent_bytes"] for a in events("average"))
+		assert sent == 12 * 2 * 3 * 4 * 1000003 + 6 * (4 + 8 * 10000), sent
+		checked = [sum(a["checked_elements"] for a in events("average") if a["rank"] == r) for r in (0, 2)]
+		assert min(checked) > 0, checked
+	END
+}
+
+# a suite of one's own: ours beside what is claimed, with the figure
+@test "claims of a suite are measured, and drawn" {
+	mkdir -p data/experiments
+	cp -r "$LONGHAUL_DATADIR"/{networks,machines,models,profiles,prices} data/
+	python3 - "$srcdir/tests/guest/servers.yaml" data/experiments/mine.yaml <<-'END'
+		import sys
+		lines = open(sys.argv[1]).read().split("\n")
+		base = "\n".join("  " + l for l in lines if l and not l.startswith(("longhaul:", "name:", "about:")))
+		base = base.replace("\n    strategy: {kind: parameter-server}", "")
+		open(sys.argv[2], "w").write("""longhaul: 1
+		suite: mine
+		base:
+		""".replace("\t", "") + base + """
+		workloads:
+		  one: {strategy: {kind: parameter-server}, epochs: 8}
+		  four: {strategy: {kind: parameter-server, exchange: asgd-ga, period: 4}, epochs: 8}
+		groups:
+		  - workloads: [one, four]
+		    placements: {P: {about: here}}
+		claims:
+		  - {id: faster, claim: it is fast, source: page 1, status: unconfirmed, measure: speed-up, least: 0.5, most: 9,
+		     pairs: [{of: P-four, against: P-one}]}
+		unknown: [{setting: the batch, ours: "960"}]
+		sweep: {about: mine, label: f, against: P-one, points: [{series: ga, at: 4, run: P-four}]}
+		""".replace("\t", ""))
+	END
+	LONGHAUL_DATADIR=$PWD/data timeout --kill-after=5 120 "$LONGHAUL" reproduce mine --out claims --json >claims.json
+	python3 - <<-'END'
+		import csv, json
+		said = json.load(open("claims.json"))
+		claim = said["claims"][0]
+		one, four = (float(next(csv.DictReader(open("claims/P-%s/throughput.csv" % n)))["throughput_sps"]) for n in ("one", "four"))
+		assert abs(claim["least"] - four / one) < 1e-3 and claim["within"] == "yes", claim
+		assert said["unknown"] == [{"setting": "the batch", "ours": "960"}], said["unknown"]
+		assert list(csv.DictReader(open("claims/sweep.csv")))[0]["series"] == "ga"
+	END
+	if command -v gnuplot >/dev/null; then
+		[ -s claims/figures/sweep.svg ]
+	fi
 }

@@ -114,3 +114,46 @@ sparse() {
 	run -3 small replayed --set 'workload.strategy={kind: ring, balance: fixed}' --set workload.compress=powersgd
 	[[ $output == *"powersgd needs the shapes of the model's tensors, which replay does not have"* ]]
 }
+
+# Two nodes of three GPUs each: NIC bytes are those of the messages alone.
+@test "nodes average whole gradients over their inner network, and send a part across" {
+	timeout --kill-after=5 "$run_limit_s" "$LONGHAUL" run --quiet --no-figures --out nodes \
+		--set 'nodes=[{site: room, count: 2, machine: triple}]' \
+		--set 'workload.strategy={kind: hierarchical-topk}' --set 'workload.compress={kind: mstopk, density: 1 %}' \
+		"$srcdir/tests/guest/inner.yaml"
+	check nodes <<-'END'
+		assert engine["status"] == "done", engine
+		inside = 2 * 2 * (3 - 1) * 1000003 * 4
+		across = 3 * 2 * (4 + 8 * 3333)
+		for e in (0, 1):
+		    sent = sum(a["payload_sent_bytes"] for a in events("average") if a["epoch"] == e)
+		    assert sent == inside + across, (sent, inside, across)
+		# ranks 0 to 2 and 3 to 5 are in a node each: what they sent to the other
+		far = sum(bytes for t in events("traffic")
+		          for peer, bytes in zip(t.get("peers", range(6)), t["payload_bytes"])
+		          if (peer < 3) != (t["rank"] < 3))
+		assert far == 2 * across, (far, across)
+	END
+}
+
+@test "nodes with unlike numbers of GPUs are refused" {
+	run -3 "$LONGHAUL" run --dry-run --set 'workload.strategy={kind: hierarchical-topk}' \
+		--set workload.compress=topk "$srcdir/tests/guest/inner.yaml"
+	[[ $output == *'levels: a node of room has 3 ranks, one of far 1; expected as many in every node'* ]]
+}
+
+@test "eight bits a number, and what tells them" {
+	for kind in ring butterfly; do
+		small "u8-$kind" --set "workload.strategy={kind: $kind}" --set workload.compress=uniform8
+		small "b8-$kind" --set "workload.strategy={kind: $kind}" --set workload.compress=blockwise8
+		for out in "u8-$kind" "b8-$kind"; do
+			check "$out" <<-'END'
+				shares = (333335, 333334, 333334)
+				wire = sum(1024 + s if "u8" in out else s + 4 * -(-s // 4096) for s in shares)
+				for e in (0, 1):
+				    sent = sum(a["payload_sent_bytes"] for a in events("average") if a["epoch"] == e)
+				    assert sent == 2 * 2 * wire, (sent, wire)
+			END
+		done
+	done
+}

@@ -16,7 +16,7 @@
 
 static char a0[] = "a/0", b0[] = "b/0";
 static struct lh_node nodes[] = {{.name = a0}, {.name = b0}};
-static struct lh_node_rank ranks[] = {{.node = 0}, {.node = 1}};
+static struct lh_node_rank ranks[] = {{.name = a0}, {.name = b0, .node = 1}};
 static const struct lh_scenario scenario = {
 	.nodes = nodes, .n_nodes = 2, .ranks = ranks, .n_ranks = 2};
 

@@ -121,6 +121,29 @@ static void test_iid_shards_are_complete_and_even(void **state)
 	lh_dataset_free(ds);
 }
 
+static void test_placed_shards_are_as_large_as_asked_for(void **state)
+{
+	const struct lh_shard_spec spec = {.mode = LH_SHARD_PLACED,
+					   .seed = 3,
+					   .shares = (double[]){0.6, 0.1, 0.3},
+					   .n_sites = 3,
+					   .n_ranks = (uint32_t[]){2, 1, 3}};
+	static const uint64_t expected[] = {300, 300, 100, 100, 100, 100};
+	struct lh_dataset *ds = data_open_images(1000, 10);
+	struct lh_shards *shards = split(ds, &spec);
+
+	(void)state;
+	assert_complete(shards, 6, 1000);
+	for (uint32_t r = 0; r < 6; r++) {
+		uint64_t n;
+
+		lh_shards_of(shards, r, &n);
+		assert_int_equal(n, expected[r]);
+	}
+	lh_shards_free(shards);
+	lh_dataset_free(ds);
+}
+
 /* The mean, over sites, of the distance of a site's shares of labels from the whole's. */
 static double skew_of(const struct lh_dataset *ds, const struct lh_shards *shards, uint32_t n_sites)
 {
@@ -306,6 +329,7 @@ int main(void)
 		cmocka_unit_test(test_an_order_has_everything_once),
 		cmocka_unit_test(test_orders_are_uniform),
 		cmocka_unit_test(test_iid_shards_are_complete_and_even),
+		cmocka_unit_test(test_placed_shards_are_as_large_as_asked_for),
 		cmocka_unit_test(test_the_smaller_alpha_the_more_skewed),
 		cmocka_unit_test(test_ranks_of_a_skewed_site_are_alike),
 		cmocka_unit_test(test_dirichlet_shares_have_the_right_moments),

@@ -375,6 +375,50 @@ static void test_what_a_codec_leaves_out_is_sent_later(void **state)
 	}
 }
 
+static void test_gradients_may_be_sent_in_part(void **state)
+{
+	static const struct {
+		const char *kind;
+		bool feedback;
+		uint32_t warm_up_epochs, streams;
+	} cases[] = {{"topk", true, 0, 3},
+		     {"mstopk", true, 0, 1},
+		     {"random-k", false, 0, 1},
+		     {"dgc", true, 3, 2}};
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(cases); i++) {
+		struct world w;
+
+		world_init(&w, "aab");
+		w.job.settings.exchange = LH_EXCHANGE_ASGD_GA;
+		w.job.settings.period = 3;
+		w.job.settings.streams = cases[i].streams;
+		w.job.compressing = (struct lh_compress_settings){
+			.density_ratio = 0.01,
+			.feedback = cases[i].feedback,
+			.momentum = 0.9,
+			.warm_up_epochs = cases[i].warm_up_epochs,
+		};
+		snprintf(w.job.compressing.kind, sizeof(w.job.compressing.kind), "%s",
+			 cases[i].kind);
+		world_run(&w);
+		check_sums(&w);
+		for (uint32_t rank = 0; rank < 3; rank += 2) {
+			int64_t messages = integer(last_of(&w, rank, "exchange"), "messages_sent");
+			int64_t sent = sum_of(&w, rank, "average", "payload_sent_bytes") -
+				       EPOCHS * (rank ? 0 : 1) * 4 * (int64_t)PARAMETERS;
+
+			assert_true(sum_of(&w, rank, "average", "checked_elements") > 0);
+			if (!cases[i].warm_up_epochs)
+				assert_true(sent == messages * (4 + 8 * 1000));
+			else /* 25, 6.25, 1.56 and 1 %, and less where messages are merged */
+				assert_in_range(sent, 4 + 8 * 1000, 4 * 4 + 8 * 33814);
+		}
+		world_done(&w);
+	}
+}
+
 static void test_one_site_has_no_peers(void **state)
 {
 	struct world w;
@@ -446,6 +490,7 @@ int main(void)
 		cmocka_unit_test(test_servers_that_average_wait_for_all_and_agree),
 		cmocka_unit_test(test_servers_may_average_without_waiting),
 		cmocka_unit_test(test_what_a_codec_leaves_out_is_sent_later),
+		cmocka_unit_test(test_gradients_may_be_sent_in_part),
 		cmocka_unit_test(test_one_site_has_no_peers),
 		cmocka_unit_test(test_a_lost_server_ends_all_with_a_message),
 		cmocka_unit_test(test_jobs_that_cannot_be_are_refused),

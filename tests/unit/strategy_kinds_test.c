@@ -218,6 +218,13 @@ static void test_every_kind_has_its_defaults(void **state)
 		{"{kind: local-sgd}", NULL, 3,
 		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"ring\","
 		 " \"streams\": 1, \"timeout_ns\": 1800000000000}"},
+		{"{kind: local-sgd, collective: torus}", NULL, 12,
+		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"torus\","
+		 " \"dimensions\": [3, 4], \"streams\": 1, \"timeout_ns\": 1800000000000}"},
+		{"{kind: local-sgd, collective: hierarchical}", NULL, 3,
+		 "{\"kind\": \"local-sgd\", \"period\": 8, \"collective\": \"hierarchical\","
+		 " \"levels\": [\"node\", \"site\"], \"streams\": 1,"
+		 " \"timeout_ns\": 1800000000000}"},
 		{"{kind: diloco}", NULL, 3,
 		 "{\"kind\": \"diloco\", \"period\": 50, \"outer_lr\": 0.7,"
 		 " \"outer_momentum\": 0.9, \"fragments\": 1, \"fragment_delay\": 0,"
@@ -315,7 +322,8 @@ static void test_compressors_go_with_their_strategies_alone(void **state)
 
 			for (size_t i = 0; i < N_ELEMENTS(with_sparse); i++)
 				if (strcmp(c->name, with_sparse[i]) == 0)
-					fits = is_sparse_kind;
+					fits = is_sparse_kind ||
+					       k->value == LH_KIND_PARAMETER_SERVER;
 			if (strcmp(c->name, "onebit") == 0)
 				fits = k->value == LH_KIND_BUTTERFLY;
 			if (strcmp(c->name, "powersgd") == 0)
@@ -338,10 +346,10 @@ static void test_what_does_not_go_together_is_refused(void **state)
 		{"{kind: ring, segment: 1 MiB}", NULL, 4,
 		 "s.yaml:2:26: workload.strategy.segment: ring has no such parameter; it belongs "
 		 "to "
-		 "tree"},
+		 "tree, local-sgd, diloco"},
 		{"{kind: hivemind, dimensions: [2, 2]}", NULL, 4,
 		 "s.yaml:2:30: workload.strategy.dimensions: hivemind has no such parameter; it "
-		 "belongs to torus, moshpit"},
+		 "belongs to torus, local-sgd, diloco, moshpit"},
 		{"{kind: local-sgd, balance: fixed}", NULL, 4,
 		 "balance: local-sgd has no such parameter; it belongs to butterfly, ring, "
 		 "halving-doubling, tree, torus, hierarchical, sparse-allgather, "
@@ -375,6 +383,12 @@ static void test_what_does_not_go_together_is_refused(void **state)
 		 "levels[0]: 'rack' is unknown; expected one of node, site"},
 		{"{kind: hierarchical, levels: [site, site]}", NULL, 4,
 		 "levels: a level stands there twice"},
+		{"{kind: local-sgd, levels: [site]}", NULL, 4,
+		 "levels: is of collective hierarchical alone"},
+		{"{kind: diloco, collective: ring, segment: 1 MiB}", NULL, 4,
+		 "segment: is of collective tree alone"},
+		{"{kind: local-sgd, collective: torus}", NULL, 7,
+		 "dimensions: 7 ranks are no grid of two sides"},
 		{"{kind: local-sgd, collective: gossip}", NULL, 4,
 		 "collective: 'gossip' is unknown; expected one of"},
 		{"{kind: diloco, fragment_mix: 0.5}", NULL, 4,
@@ -400,8 +414,8 @@ static void test_what_does_not_go_together_is_refused(void **state)
 		{"{kind: ring}", "{kind: mstopk}", 4,
 		 "s.yaml:3:20: workload.compress.kind: mstopk does not go with strategy ring; "
 		 "expected one of fp16, none, bf16, uniform8, blockwise8, powersgd"},
-		{"{kind: parameter-server}", "topk", 4,
-		 "compress.kind: topk does not go with strategy parameter-server"},
+		{"{kind: parameter-server, exchange: averaging}", "topk", 4,
+		 "compress.kind: weights that are averaged are sent whole"},
 		{"{kind: ring}", "powersgd", 4, "compress.kind: its factors are averaged"},
 		{"{kind: sparse-allgather}", "{kind: topk, density: 0 %}", 4,
 		 "density: '0 %' is too small; more than 0"},
@@ -458,7 +472,7 @@ static void test_the_schema_tells_kinds_and_defaults(void **state)
 	static const struct {
 		const char *key, *text;
 	} cases[] = {
-		{"segment", "; of tree"},
+		{"segment", "; of tree, local-sgd, diloco"},
 		{"matchmaking",
 		 "; default 0 s for butterfly, ring, halving-doubling, tree, torus, hierarchical, "
 		 "sparse-allgather, hierarchical-topk where balance is fixed, 5 s for butterfly, "

@@ -100,7 +100,8 @@ static void check_weights(const struct toy_world *w, const struct rule *rule, do
 	struct lh_fragments fragments;
 	struct lh_error err = {0};
 
-	assert_int_equal(lh_fragments_cut(PARAMETERS, rule->n_fragments, &fragments, &err), 0);
+	assert_int_equal(lh_fragments_cut(PARAMETERS, rule->n_fragments, NULL, 0, &fragments, &err),
+			 0);
 	for (uint32_t r = 0; r < rule->n; r++) {
 		assert_non_null(w->toys[r].weights);
 		assert_int_equal(w->toys[r].n_steps, rule->epochs);

@@ -56,7 +56,7 @@ static void test_fragments_are_parts_of_the_whole(void **state)
 	(void)state;
 	for (size_t i = 0; i < N_ELEMENTS(flat); i++)
 		flat[i] = (float)i + 1;
-	assert_int_equal(lh_fragments_cut(11, 4, &f, &err), 0);
+	assert_int_equal(lh_fragments_cut(11, 4, NULL, 0, &f, &err), 0);
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_true(f.fragments[i].n == 2 || f.fragments[i].n == 3);
 		n += f.fragments[i].n;
@@ -66,7 +66,43 @@ static void test_fragments_are_parts_of_the_whole(void **state)
 	assert_true(n == 11);
 	assert_memory_equal(flat, back, sizeof(flat));
 	lh_fragments_done(&f);
-	assert_int_equal(lh_fragments_cut(3, 4, &f, &err), LH_EINPUT);
+	assert_int_equal(lh_fragments_cut(3, 4, NULL, 0, &f, &err), LH_EINPUT);
+}
+
+/* Layers of 3, 1, 2, 4 and 2 values, the last not where they follow one another; two fragments: the
+ * first has layers 0, 2 and of 4 the first value, the second the rest of it, 1 and 3. */
+static void test_fragments_take_layers_in_strides_and_are_as_long(void **state)
+{
+	static const struct lh_layer_run layers[] = {{{0, 2}, 0}, {{10, 1}, 0}, {{2, 1}, 1},
+						     {{3, 2}, 2}, {{5, 4}, 3},	{{9, 1}, 4},
+						     {{11, 1}, 4}};
+	static const float expected[2][6] = {{0, 1, 10, 3, 4, 9}, {11, 2, 5, 6, 7, 8}};
+	struct lh_fragments f;
+	struct lh_error err = {0};
+	float flat[12], values[12];
+
+	(void)state;
+	for (size_t i = 0; i < N_ELEMENTS(flat); i++)
+		flat[i] = (float)i;
+	assert_int_equal(lh_fragments_cut(12, 2, layers, N_ELEMENTS(layers), &f, &err), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_true(f.fragments[i].n == 6);
+		lh_fragment_gather(&f.fragments[i], flat, values);
+		assert_memory_equal(values, expected[i], sizeof(expected[i]));
+	}
+	lh_fragments_done(&f);
+	/* one layer is cut in the middle */
+	assert_int_equal(lh_fragments_cut(12, 5, layers, N_ELEMENTS(layers), &f, &err), 0);
+	for (uint32_t i = 0; i < 5; i++) {
+		float back[12] = {0};
+
+		assert_true(f.fragments[i].n == (i < 2 ? 3 : 2));
+		lh_fragment_gather(&f.fragments[i], flat, values);
+		lh_fragment_scatter(&f.fragments[i], values, back);
+		for (uint64_t j = 0; j < f.fragments[i].n; j++)
+			assert_true(back[(size_t)values[j]] == values[j]);
+	}
+	lh_fragments_done(&f);
 }
 
 static void test_every_fragment_has_its_turn_once_in_a_period(void **state)
@@ -134,6 +170,7 @@ int main(void)
 		cmocka_unit_test(test_nesterov_steps_as_worked_out_by_hand),
 		cmocka_unit_test(test_without_momentum_the_step_is_the_mean),
 		cmocka_unit_test(test_fragments_are_parts_of_the_whole),
+		cmocka_unit_test(test_fragments_take_layers_in_strides_and_are_as_long),
 		cmocka_unit_test(test_every_fragment_has_its_turn_once_in_a_period),
 		cmocka_unit_test(test_tasks_are_done_in_order_until_one_fails),
 	};

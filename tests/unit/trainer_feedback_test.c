@@ -125,7 +125,8 @@ static void init_factors(struct averaging_world *w, const char *strategy)
 
 static void test_factors_travel_and_the_rest_follows(void **state)
 {
-	static const char *const strategies[] = {"butterfly", "ring"};
+	static const char *const strategies[] = {"butterfly", "ring",  "halving-doubling",
+						 "tree",      "torus", "hierarchical"};
 
 	(void)state;
 	for (size_t i = 0; i < N_ELEMENTS(strategies); i++) {
@@ -133,6 +134,11 @@ static void test_factors_travel_and_the_rest_follows(void **state)
 		int64_t sent = 0;
 
 		init_factors(&w, strategies[i]);
+		w.job.settings.segment_bytes = 256;
+		w.job.settings.dimensions[0] = w.job.settings.dimensions[1] = 2;
+		w.job.settings.n_dimensions = 2;
+		w.job.settings.has_site_level = true;
+		snprintf(w.ranks[1].site, sizeof(w.ranks[1].site), "hall");
 		averaging_world_run(&w);
 		assert_same_everywhere(&w);
 		assert_true(missing_after(&w, GIVING_EPOCHS) > 0.3);

@@ -175,7 +175,6 @@ static void test_wrong_values_are_refused_by_key(void **state)
 		{"32768", "0", "target_batch: 0"},
 		{"\"epochs\": 4", "\"epochs\": 0", "epochs: 0"},
 		{"fp16", "fp61", "compress.kind: no compressor \"fp61\""},
-		{"fp16", "uniform8", "compress.kind: uniform8 has no fixed size per element"},
 		{"fp16", "topk", "compress.kind: topk does not go with strategy butterfly"},
 		{"butterfly", "moth", "strategy.kind: no strategy \"moth\""},
 		{"5000000000", "-5", "strategy.matchmaking_ns: -5"},

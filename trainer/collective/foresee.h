@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long collectives take on given links, by recursion: a phase leaves when the last of what it
- * carries has come, and a message takes what TCP takes for it. No clock, no sockets; pure.
+ * How long collectives take on given links, event by event: a phase leaves when the last of what
+ * it carries has come, and a message takes what TCP takes for it. No clock, no sockets; pure.
  *
  * A connection's bytes leave in segments. Each waits for the link, and for an acknowledgement where
  * its window is full. The window begins at the initial one, doubles every round trip (slow start)
- * until it is as large as it may be, or until HyStart ends that as CUBIC does, after which it grows
- * by CUBIC's rule; what is left unused does not grow it, and it falls back over idle time. So a
- * cold collective has slow start in it, a warm one what is left of the windows. Links do not
- * disturb each other: neither cards nor shared links are in it, nor losses.
+ * until it is as large as it may be, or until HyStart ends that because acknowledgements have come
+ * for half a round trip, after which it grows by CUBIC's rule; what is left unused does not grow it,
+ * and it falls back over idle time. So a cold collective has slow start in it, a warm one what is
+ * left of the windows. Acknowledgements wait behind the data of the other direction. HyStart's other
+ * rule, by delay, is left out, and so is what links have in common, cards and sites' links, and loss.
  *
  * Source: RFC 5681 (slow start, restart after idle), RFC 9438 (CUBIC), Ha, Rhee, "Taming the
  * elephants: new TCP slow start", 2011 (HyStart), net/ipv4/tcp_cubic.c of Linux for their
@@ -25,6 +26,7 @@ struct lh_collective_link {
 	int64_t delay_ns;	  /* one way */
 	uint64_t bandwidth_bps;	  /* on the wire */
 	uint32_t window_segments; /* the most that is on its way in one stream */
+	uint32_t ack_bytes;	  /* on the wire, for a segment that came the other way */
 };
 
 struct lh_collective_network {

@@ -179,6 +179,8 @@ static int take_next(struct lh_collective_run *run, uint32_t *first, uint64_t sa
 	run->culprit = run->receives[*first].peer;
 	rc = lh_comm_wait_any(run->config.comm, run->expected + *first, n - *first, deadline_ns, &r,
 			      err);
+	if (rc && err && err->sys == ETIMEDOUT) /* tells whom it is waited for */
+		return lh_comm_wait(run->config.comm, run->expected[*first], 0, err);
 	if (rc)
 		return rc;
 	r += *first;

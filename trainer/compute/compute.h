@@ -15,6 +15,7 @@
 #include "trainer/job.h"
 #include "trainer/strategy/averaging.h"
 
+struct lh_layer_run;	/* trainer/strategy/fragments.h */
 struct lh_matrix_shape; /* trainer/compress/low_rank.h */
 
 struct lh_compute_ops {
@@ -28,6 +29,10 @@ struct lh_compute_ops {
 	/* The tensors whose gradients are averaged, as matrices, in their order; *ret_shapes is the
 	 * caller's to free. NULL: they are not known. */
 	int (*shapes)(void *state, struct lh_matrix_shape **ret_shapes, size_t *ret_n,
+		      struct lh_error *err);
+	/* The layers of the model as runs of what is averaged; *ret_runs is the caller's to free.
+	 * NULL: they are not known. */
+	int (*layers)(void *state, struct lh_layer_run **ret_runs, size_t *ret_n,
 		      struct lh_error *err);
 	/* Computes one micro-batch; *ret_ns, at least 1, is how long it takes by the rank's
 	 * profile. */

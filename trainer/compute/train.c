@@ -15,6 +15,7 @@
 #include "trainer/compute/compute.h"
 #include "trainer/compute/replay.h"
 #include "trainer/learn/learner.h"
+#include "trainer/strategy/strategy.h"
 
 struct train {
 	const struct lh_job *job;
@@ -48,7 +49,9 @@ static int read_spec(struct train *t, struct lh_error *err)
 	if (diag.n_messages)
 		rc = lh_fail(err, LH_EINPUT, 0, "%s", diag.messages[0]);
 	lh_diag_done(&diag);
-	t->spec.schedule.total_steps = t->job->epochs;
+	t->spec.schedule.total_steps = t->job->strategy->count_steps
+					       ? t->job->strategy->count_steps(t->job)
+					       : t->job->epochs;
 	return rc;
 }
 
@@ -65,11 +68,29 @@ static uint32_t count_sites(const struct lh_job *job, uint32_t ret_ranks[static 
 	return n;
 }
 
+/* The samples that lie at a site are as many as its ranks compute of the target; 0: they do not
+ * lie anywhere. */
+static double add_up_shares(const struct lh_job *job, const uint32_t *ranks_of_sites,
+			    uint32_t n_sites, double *ret_shares)
+{
+	uint32_t rank = 0;
+	double sum = 0;
+
+	for (uint32_t site = 0; site < n_sites; site++) {
+		ret_shares[site] = 0;
+		for (uint32_t i = 0; i < ranks_of_sites[site]; i++)
+			ret_shares[site] += job->ranks[rank++].target_ratio;
+		sum += ret_shares[site];
+	}
+	return sum;
+}
+
 static int open_train(const struct lh_job *job, uint32_t rank, void **ret_state,
 		      struct lh_error *err)
 {
 	struct train *t = calloc(1, sizeof(*t));
 	uint32_t ranks_of_sites[LH_JOB_RANKS_MAX];
+	double shares[LH_JOB_RANKS_MAX];
 	struct lh_learner_place place = {
 		.seed = job->seed,
 		.micro_batch = job->ranks[rank].micro_batch,
@@ -84,6 +105,8 @@ static int open_train(const struct lh_job *job, uint32_t rank, void **ret_state,
 
 	if (!t)
 		return lh_fail(err, LH_ESYS, ENOMEM, "train");
+	if (add_up_shares(job, ranks_of_sites, place.n_sites, shares) > 0)
+		place.shares_of_sites = shares;
 	t->job = job;
 	t->rank = rank;
 	lh_replay_init(&t->times, job, rank);
@@ -115,6 +138,12 @@ static struct lh_averaged averaged_gradients(void *state)
 				    .device = lh_learner_device(t->learner)};
 }
 
+static int train_layers(void *state, struct lh_layer_run **ret_runs, size_t *ret_n,
+			struct lh_error *err)
+{
+	return lh_learner_layers(((struct train *)state)->learner, ret_runs, ret_n, err);
+}
+
 static int train_shapes(void *state, struct lh_matrix_shape **ret_shapes, size_t *ret_n,
 			struct lh_error *err)
 {
@@ -144,7 +173,10 @@ static int read_train_weights(void *state, float *ret_weights, struct lh_error *
 
 static int write_train_weights(void *state, const float *weights, struct lh_error *err)
 {
-	return lh_learner_write_weights(((struct train *)state)->learner, weights, err);
+	struct train *t = state;
+
+	t->last_evaluated = 0;
+	return lh_learner_write_weights(t->learner, weights, err);
 }
 
 static uint64_t count_train_state(void *state, uint64_t *ret_real_bytes)
@@ -254,6 +286,7 @@ const struct lh_compute_ops lh_compute_train = {
 	.open = open_train,
 	.averaged = averaged_gradients,
 	.shapes = train_shapes,
+	.layers = train_layers,
 	.micro_batch = train_micro_batch,
 	.begin_average = begin_train_average,
 	.read_weights = read_train_weights,

@@ -27,7 +27,7 @@ struct split {
 	uint32_t n_ranks;
 	uint64_t n;
 	uint32_t *order;       /* all samples, in the order in which they are dealt out */
-	uint64_t *site_starts; /* [n_sites + 1] within order; where skewed */
+	uint64_t *site_starts; /* [n_sites + 1] within order; but of iid */
 	struct lh_rng rng;
 };
 
@@ -140,6 +140,21 @@ static int deal_skewed(struct split *s, const struct lh_dataset *ds, struct lh_e
 	return 0;
 }
 
+/* ---- places -------------------------------------------------------------------------------- */
+
+static void place(struct split *s)
+{
+	double sum = 0, until = 0;
+
+	for (uint32_t i = 0; i < s->spec->n_sites; i++)
+		sum += s->spec->shares[i];
+	for (uint32_t i = 0; i < s->spec->n_sites; i++) {
+		until += s->spec->shares[i];
+		s->site_starts[i + 1] = (uint64_t)llround(until / sum * (double)s->n);
+	}
+	s->site_starts[s->spec->n_sites] = s->n;
+}
+
 /* ---- splitting ---------------------------------------------------------------------------- */
 
 /* Cuts what a site has into equal parts for its ranks; or all at once, where sites do not
@@ -152,17 +167,17 @@ static int cut(const struct split *s, struct lh_shards *shards, struct lh_error 
 		for (uint32_t j = 0; j < s->spec->n_ranks[i]; j++, rank++) {
 			uint64_t begin = s->site_starts[i], n = s->site_starts[i + 1] - begin;
 
-			shards->starts[rank] = s->spec->mode == LH_SHARD_SKEWED
-						       ? begin + n * j / s->spec->n_ranks[i]
-						       : s->n * rank / s->n_ranks;
+			shards->starts[rank] = s->spec->mode == LH_SHARD_IID
+						       ? s->n * rank / s->n_ranks
+						       : begin + n * j / s->spec->n_ranks[i];
 		}
 	shards->starts[rank] = s->n;
 	for (uint32_t r = 0; r < s->n_ranks; r++)
 		if (shards->starts[r] == shards->starts[r + 1])
 			return lh_fail(err, LH_EINPUT, 0,
 				       "split data: rank %u of %u would have none of the %llu "
-				       "samples; fewer ranks, another seed or a larger alpha (%g) "
-				       "would give it some",
+				       "samples; fewer ranks, another seed, a larger alpha (%g) or "
+				       "a larger share would give it some",
 				       r, s->n_ranks, (unsigned long long)s->n, s->spec->alpha);
 	return 0;
 }
@@ -193,6 +208,12 @@ static int check(const struct lh_dataset *ds, const struct lh_shard_spec *spec, 
 	    !(spec->alpha >= alpha_min && spec->alpha <= alpha_max))
 		return lh_fail(err, LH_EINPUT, 0, "split data: alpha is %g; from %g to %g",
 			       spec->alpha, alpha_min, alpha_max);
+	for (uint32_t i = 0; spec->mode == LH_SHARD_PLACED && i < spec->n_sites; i++)
+		if (!(spec->shares[i] > 0))
+			return lh_fail(
+				err, LH_EINPUT, 0,
+				"split data: the share of site %u is %g; expected more than 0", i,
+				spec->shares[i]);
 	*ret_ranks = (uint32_t)n_ranks;
 	return 0;
 }
@@ -208,6 +229,8 @@ static int deal(struct split *s, const struct lh_dataset *ds, struct lh_shards *
 	shuffle(&s->rng, s->order, s->n);
 	if (s->spec->mode == LH_SHARD_SKEWED)
 		r = deal_skewed(s, ds, err);
+	if (s->spec->mode == LH_SHARD_PLACED)
+		place(s);
 	return r < 0 ? r : cut(s, shards, err);
 }
 

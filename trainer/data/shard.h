@@ -11,6 +11,7 @@
 enum lh_shard_mode {
 	LH_SHARD_IID,	 /* by chance; ranks' numbers differ by one at most */
 	LH_SHARD_SKEWED, /* sites have different shares of each label; ranks of a site do not */
+	LH_SHARD_PLACED, /* sites have given shares of all samples, by chance */
 };
 
 struct lh_shard_spec {
@@ -19,6 +20,8 @@ struct lh_shard_spec {
 	/* Skewed: a label's shares of the sites are Dirichlet-distributed, the smaller alpha the
 	 * more uneven; a site with more ranks has proportionally more on average. 0.001 to 1e6. */
 	double alpha;
+	/* Placed: of each site, above 0; compared with each other. */
+	const double *shares;
 	uint32_t n_sites;
 	const uint32_t *n_ranks; /* of each site; ranks are numbered site by site */
 };

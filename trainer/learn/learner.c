@@ -47,15 +47,16 @@ static int open_loader(struct lh_learner *l, struct lh_error *err)
 		.disguises_voices = l->spec.augment && !moves,
 	};
 	const struct lh_shard_spec shard = {
-		.mode = LH_SHARD_SKEWED,
+		.mode = place->shares_of_sites ? LH_SHARD_PLACED : LH_SHARD_SKEWED,
 		.seed = place->seed,
 		.alpha = l->spec.skew,
+		.shares = place->shares_of_sites,
 		.n_sites = place->n_sites,
 		.n_ranks = place->ranks_of_sites,
 	};
 	int rc;
 
-	if (l->spec.skew > 0) {
+	if (l->spec.skew > 0 || place->shares_of_sites) {
 		if ((rc = lh_shards_make(l->data, &shard, &l->shards, err)))
 			return rc;
 		spec.indices = lh_shards_of(l->shards, place->rank, &spec.n_indices);

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "trainer/learn/spec.h"
 
+struct lh_layer_run; /* trainer/strategy/fragments.h */
 struct lh_learner;
 struct lh_matrix_shape; /* trainer/compress/low_rank.h */
 
@@ -23,8 +24,11 @@ struct lh_learner_place {
 	uint32_t n_ranks;
 	uint32_t n_sites;
 	const uint32_t *ranks_of_sites; /* ranks by site, which are numbered site by site */
-	bool evaluates;			/* opens the test data, too */
-	bool takes_gradients;		/* steps use gradients from the host */
+	/* By site, of the samples that lie there; NULL: all ranks take them from anywhere. Borrowed
+	 * while it is opened. */
+	const double *shares_of_sites;
+	bool evaluates;	      /* opens the test data, too */
+	bool takes_gradients; /* steps use gradients from the host */
 };
 
 /* What a number of samples have shown. */
@@ -96,6 +100,11 @@ int lh_learner_write_weights(struct lh_learner *learner, const float *weights,
 /* All parameters' tensors as matrices, in the order in which they lie: a vector has one column.
  * *ret_shapes is the caller's to free. LH_ESYS. */
 int lh_learner_shapes(const struct lh_learner *learner, struct lh_matrix_shape **ret_shapes,
+		      size_t *ret_n, struct lh_error *err);
+
+/* The layers with parameters, from the input on, as runs of those: of every tensor one. *ret_runs
+ * is the caller's to free. LH_ESYS. */
+int lh_learner_layers(const struct lh_learner *learner, struct lh_layer_run **ret_runs,
 		      size_t *ret_n, struct lh_error *err);
 
 /* What the training samples since the last call have shown. */

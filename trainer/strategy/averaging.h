@@ -38,6 +38,11 @@ struct lh_averaging_ops {
 	 */
 	int (*average)(void *state, uint32_t epoch, const uint64_t *samples,
 		       struct lh_average *ret_average, struct lh_error *err);
+	/* The same while a backward pass lasts from begin_ns to end_ns, in which the values become
+	 * final, the last ones first; not done before its end. NULL: only afterwards. */
+	int (*average_beside)(void *state, uint32_t epoch, const uint64_t *samples,
+			      int64_t begin_ns, int64_t end_ns, struct lh_average *ret_average,
+			      struct lh_error *err);
 	/* A failure noticed since, or 0; never blocks. */
 	int (*check)(void *state, struct lh_error *err);
 	/* Readable once there is a failure; -1: there is nothing to watch. */
@@ -46,7 +51,8 @@ struct lh_averaging_ops {
 	void (*close)(void *state);
 };
 
-extern const struct lh_averaging_ops lh_averaging_dense; /* see dense.h */
-extern const struct lh_averaging_ops lh_averaging_nccl;	 /* ring, by the transport nccl */
+extern const struct lh_averaging_ops lh_averaging_dense;    /* see dense.h */
+extern const struct lh_averaging_ops lh_averaging_bucketed; /* dense, part by part */
+extern const struct lh_averaging_ops lh_averaging_nccl;	    /* ring, by the transport nccl */
 
 #endif

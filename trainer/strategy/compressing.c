@@ -54,5 +54,7 @@ const struct lh_averaging_ops *lh_compressing_averaging(const struct lh_job *job
 		return &lh_averaging_feedback;
 	if (is_powersgd(job->compressing.kind))
 		return &lh_averaging_factors;
+	if (job->strategy->averaging == &lh_averaging_dense && job->settings.bucket_bytes)
+		return &lh_averaging_bucketed;
 	return job->strategy->averaging;
 }

@@ -32,7 +32,4 @@ int lh_dense_form_init(struct lh_dense_form *ret_form, const struct lh_job *job,
 
 void lh_dense_form_done(struct lh_dense_form *form);
 
-/* Refuses what dense averaging does not do. LH_EINPUT. */
-int lh_dense_check(const struct lh_job *job, struct lh_error *err);
-
 #endif

@@ -126,12 +126,3 @@ void lh_dense_form_done(struct lh_dense_form *form)
 	free(form->bandwidths);
 	*form = (struct lh_dense_form){0};
 }
-
-int lh_dense_check(const struct lh_job *job, struct lh_error *err)
-{
-	if (job->settings.bucket_bytes || job->settings.overlap)
-		return lh_fail(err, LH_EINPUT, 0,
-			       "strategy: the whole vector is averaged at once; expected no "
-			       "bucket_bytes and no overlap");
-	return 0;
-}

@@ -2,39 +2,86 @@
 /* Fragments of a model's weights. See fragments.h. */
 #include "trainer/strategy/fragments.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-int lh_fragments_cut(uint64_t n_values, uint32_t n, struct lh_fragments *ret_fragments,
-		     struct lh_error *err)
-{
-	struct lh_fragments f = {.n = n, .fragments = calloc(n, sizeof(*f.fragments))};
-	uint64_t at = 0;
-	bool has_memory = f.fragments;
+/* Where the next fragment begins: among the runs of a stride, the next stride behind. */
+struct cutter {
+	const struct lh_layer_run *layers;
+	size_t n_runs;
+	uint32_t n; /* strides */
+	uint32_t stride;
+	size_t index;	 /* of the run */
+	uint64_t offset; /* in it */
+};
 
-	if (n > n_values) {
-		lh_fragments_done(&f);
+/* The next run, or NULL. */
+static const struct lh_layer_run *next_run(struct cutter *c)
+{
+	while (c->stride < c->n) {
+		while (c->index < c->n_runs && c->layers[c->index].layer % c->n != c->stride)
+			c->index++;
+		if (c->index < c->n_runs)
+			return &c->layers[c->index];
+		c->stride++;
+		c->index = 0;
+	}
+	return NULL;
+}
+
+/* Gives a fragment its n values. */
+static void fill(struct cutter *c, struct lh_fragment *fragment)
+{
+	uint64_t left = fragment->n;
+
+	while (left) {
+		const struct lh_layer_run *from = next_run(c);
+		struct lh_run run;
+
+		assert(from);
+		run = (struct lh_run){from->run.at + c->offset, from->run.n - c->offset};
+		if (run.n > left) {
+			run.n = left;
+			c->offset += left;
+		} else {
+			c->offset = 0;
+			c->index++;
+		}
+		left -= run.n;
+		if (run.n)
+			fragment->runs[fragment->n_runs++] = run;
+	}
+}
+
+int lh_fragments_cut(uint64_t n_values, uint32_t n, const struct lh_layer_run *layers,
+		     size_t n_runs, struct lh_fragments *ret_fragments, struct lh_error *err)
+{
+	const struct lh_layer_run whole = {.run = {0, n_values}};
+	struct cutter cutter = {
+		.layers = n_runs ? layers : &whole, .n_runs = n_runs ? n_runs : 1, .n = n};
+	struct lh_fragments f = {.n = n};
+
+	if (n > n_values)
 		return lh_fail(err, LH_EINPUT, 0,
 			       "strategy.fragments: %" PRIu32 " of %" PRIu64 " parameters", n,
 			       n_values);
-	}
-	for (uint32_t i = 0; has_memory && i < n; i++) {
+	f.fragments = calloc(n, sizeof(*f.fragments));
+	for (uint32_t i = 0; f.fragments && i < n; i++) {
 		struct lh_fragment *one = &f.fragments[i];
 
 		one->n = n_values / n + (i < n_values % n);
-		one->n_runs = 1;
-		one->runs = calloc(1, sizeof(*one->runs));
-		has_memory = one->runs;
-		if (has_memory)
-			one->runs[0] = (struct lh_run){at, one->n};
-		at += one->n;
+		one->runs = calloc(cutter.n_runs, sizeof(*one->runs));
+		if (!one->runs) {
+			lh_fragments_done(&f);
+			break;
+		}
+		fill(&cutter, one);
 	}
-	if (!has_memory) {
-		lh_fragments_done(&f);
+	if (!f.fragments)
 		return lh_fail(err, LH_ESYS, ENOMEM, "cut the weights into fragments");
-	}
 	*ret_fragments = f;
 	return 0;
 }

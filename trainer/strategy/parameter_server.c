@@ -32,6 +32,7 @@
 #include "trainer/clock.h"
 #include "trainer/compute/compute.h"
 #include "trainer/strategy/ps_internal.h"
+#include "trainer/strategy/sparse_form.h"
 #include "trainer/strategy/strategy.h"
 
 void lh_ps_plan_done(struct lh_ps_plan *plan)
@@ -175,10 +176,31 @@ static int check_job(const struct lh_job *job, struct lh_error *err)
 		return lh_fail(err, LH_EINPUT, 0,
 			       "parameters: %" PRIu64 "; parameter-server trains up to %" PRIu32,
 			       job->parameters, (uint32_t)(UINT32_MAX / sizeof(float)));
+	if (lh_sparse_form_is(&job->compressing)) {
+		if (s->exchange == LH_EXCHANGE_AVERAGING)
+			return lh_fail(err, LH_EINPUT, 0,
+				       "compress.kind: weights that are averaged are sent whole; "
+				       "expected a codec, or exchange asgd or asgd-ga");
+		if ((rc = lh_sparse_form_check(job, err)))
+			return rc;
+	}
 	if ((rc = lh_ps_plan_make(job, 0, &plan, err)))
 		return rc;
 	lh_ps_plan_done(&plan);
 	return 0;
+}
+
+/* Of a server: an update of its own each epoch, and a message from each other server a period. */
+static uint64_t count_steps(const struct lh_job *job)
+{
+	uint32_t period = job->settings.period, n_others = 0;
+	uint64_t messages = (job->epochs + period - 1) / period;
+
+	for (uint32_t i = 1; i < job->n_ranks; i++)
+		n_others += strcmp(job->ranks[i].site, job->ranks[i - 1].site) != 0;
+	if (job->settings.exchange == LH_EXCHANGE_AVERAGING)
+		n_others = 0;
+	return job->epochs + n_others * messages;
 }
 
 /* A server has the other servers and its workers; a worker its server. */
@@ -226,4 +248,6 @@ const struct lh_strategy_ops lh_strategy_parameter_server = {
 	.doc = "a server per site, exchanging gradients or weights (Cloudless-Training)",
 	.check = check_job,
 	.run = run_rank,
+	.takes_sparse = true,
+	.count_steps = count_steps,
 };

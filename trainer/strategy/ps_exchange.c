@@ -12,6 +12,8 @@
 #include "trainer/strategy/ps_server_internal.h"
 #include "trainer/transport/tcp.h"
 
+enum { TAIL_MAX_BYTES = 64 << 10 };
+
 /* Between two looks at how much of a message the kernel still has. */
 static const int64_t LOOK_NS = 10 * LH_NS_PER_MS;
 
@@ -35,12 +37,17 @@ int lh_ps_peer_open(struct server *s, struct lh_ps_peer *peer, struct lh_error *
 {
 	uint32_t n = s->numbers.n_real;
 	bool has_lacks = !exchanges_weights(s), is_known = is_checked(s);
+	int rc = lh_ps_form_open(&peer->form, s->job, s->rank->self, &s->numbers, err);
 
+	if (rc == 0)
+		rc = lh_ps_form_open(&peer->their_form, s->job, peer->rank, &s->numbers, err);
+	if (rc)
+		return rc;
 	peer->received = calloc(n, sizeof(float));
 	peer->lacks = has_lacks ? calloc(n, sizeof(float)) : NULL;
 	peer->expected = is_known ? calloc(n, sizeof(float)) : NULL;
 	peer->drawn = is_known ? calloc(n, sizeof(float)) : NULL;
-	peer->expected_bytes = is_known ? calloc(1, s->message_head_bytes) : NULL;
+	peer->expected_bytes = is_known ? calloc(1, s->wire_bytes) : NULL;
 	if (!peer->received || (has_lacks && !peer->lacks) ||
 	    (is_known && (!peer->expected || !peer->drawn || !peer->expected_bytes)))
 		return lh_fail(err, LH_ESYS, ENOMEM, "open strategy parameter-server");
@@ -49,6 +56,8 @@ int lh_ps_peer_open(struct server *s, struct lh_ps_peer *peer, struct lh_error *
 
 void lh_ps_peer_close(struct lh_ps_peer *peer)
 {
+	lh_ps_form_close(&peer->form);
+	lh_ps_form_close(&peer->their_form);
 	free(peer->received);
 	free(peer->lacks);
 	free(peer->expected);
@@ -89,21 +98,21 @@ static void add_expected(struct server *s, struct lh_ps_peer *peer, uint32_t upd
 static int check_values(struct server *s, struct lh_ps_peer *peer, uint32_t first, uint32_t end,
 			struct lh_error *err)
 {
-	const struct lh_codec_ops *compress = s->job->compress;
 	uint32_t n = s->numbers.n_real;
+	uint32_t head_bytes = lh_ps_form_size(&peer->their_form, end - 1).head_bytes;
 
 	for (uint32_t update = first; update < end; update++)
 		add_expected(s, peer, update, exchanges_weights(s) ? -1 : 1);
-	compress->encode(peer->expected, n, peer->expected_bytes);
-	compress->decode(peer->expected_bytes, n, peer->received);
-	if (memcmp(peer->expected_bytes, peer->coming->bytes, s->message_head_bytes) != 0)
+	if (exchanges_weights(s))
+		s->job->compress->encode(peer->expected, n, peer->expected_bytes);
+	else
+		lh_ps_form_write(&peer->their_form, peer->expected, end - 1, peer->expected_bytes);
+	if (memcmp(peer->expected_bytes, peer->coming->bytes, head_bytes) != 0)
 		return lh_fail(err, LH_ERUN, 0,
 			       "the message of rank %" PRIu32 " with updates %" PRIu32
 			       " to %" PRIu32 " is not the %s of its gradients",
 			       peer->rank, first, end - 1,
 			       exchanges_weights(s) ? "outcome" : "sum");
-	if (!exchanges_weights(s))
-		add(peer->expected, peer->received, n, -1);
 	s->checked_elements += n;
 	return 0;
 }
@@ -134,13 +143,18 @@ static int use_message(struct server *s, struct lh_ps_peer *peer, struct lh_erro
 					lh_clock_now_ns(), err);
 }
 
-static struct lh_message exchange_message(const struct server *s, uint32_t number)
+/* The message of that number, which ends with an update; or, of update 0, the longest. */
+static struct lh_message exchange_message(const struct lh_ps_form *form, uint32_t number,
+					  uint32_t update)
 {
+	struct lh_ps_size size = lh_ps_form_size(form, update);
+
 	return (struct lh_message){
 		.epoch = number,
 		.phase = LH_PS_EXCHANGE,
-		.length = s->message_bytes,
-		.head_bytes = s->message_head_bytes,
+		.length = size.bytes,
+		.head_bytes = size.head_bytes,
+		.is_variable = lh_ps_form_is_variable(form),
 	};
 }
 
@@ -148,41 +162,57 @@ static int take_message(struct server *s, struct lh_ps_wire *wire, struct lh_err
 
 static void expect_message(struct server *s, struct lh_ps_peer *peer)
 {
-	const struct lh_message message = exchange_message(s, peer->n_messages_received);
+	const struct lh_message message =
+		exchange_message(&peer->their_form, peer->n_messages_received, 0);
 
 	peer->coming->take = take_message;
 	lh_ps_server_expect(s, peer->coming, peer->rank, &message);
 }
 
 /* The message's note is how many updates it ends with; it begins where the one before ended. */
-static int take_message(struct server *s, struct lh_ps_wire *wire, struct lh_error *err)
+static int check_message(const struct server *s, const struct lh_ps_peer *peer,
+			 struct lh_error *err)
 {
-	struct lh_ps_peer *peer = &s->peers[wire->owner];
-	const struct lh_message *m = &wire->request.message;
+	const struct lh_message *m = &peer->coming->request.message;
 	uint64_t samples = lh_ps_plan_site_samples(s->plan, s->job, peer->site);
 	uint32_t first = peer->n_heard;
-	int rc;
+	struct lh_ps_size size;
 
 	if (m->note <= first || m->note > s->job->epochs ||
 	    m->samples != samples * ((uint64_t)m->note - first))
 		return lh_fail(err, LH_ERUN, 0,
 			       "rank %" PRIu32 " tells of %" PRIu64
 			       " samples, up to update %" PRId64 "; expected %" PRIu64
-			       " a update, from %" PRIu32 " on",
+			       " for each, from %" PRIu32 " on",
 			       peer->rank, m->samples, m->note, samples, first);
-	peer->n_heard = (uint32_t)m->note;
+	size = lh_ps_form_size(&peer->their_form, (uint32_t)m->note - 1);
+	if (m->length != size.bytes || m->head_bytes != size.head_bytes)
+		return lh_fail(err, LH_ERUN, 0,
+			       "rank %" PRIu32 " sends %" PRIu64 " bytes, %" PRIu32
+			       " of them numbers; expected %" PRIu64 " and %" PRIu32,
+			       peer->rank, m->length, m->head_bytes, size.bytes, size.head_bytes);
+	return 0;
+}
+
+static int take_message(struct server *s, struct lh_ps_wire *wire, struct lh_error *err)
+{
+	struct lh_ps_peer *peer = &s->peers[wire->owner];
+	uint32_t first = peer->n_heard;
+	int rc = check_message(s, peer, err);
+
+	if (rc)
+		return rc;
+	peer->n_heard = (uint32_t)wire->request.message.note;
 	peer->n_messages_received++;
-	if (is_checked(s))
-		rc = check_values(s, peer, first, peer->n_heard, err);
-	else
-		rc = 0;
-	s->job->compress->decode(wire->bytes, s->numbers.n_real, peer->received);
-	if (rc == 0)
-		rc = use_message(s, peer, err);
+	if ((is_checked(s) && (rc = check_values(s, peer, first, peer->n_heard, err))) ||
+	    (rc = lh_ps_form_read(&peer->their_form, wire->bytes, wire->request.message.head_bytes,
+				  peer->received, err)) ||
+	    (rc = use_message(s, peer, err)))
+		return rc;
 	/* behind a barrier its next message must not overtake the others */
-	if (rc == 0 && peer->n_heard < s->job->epochs && !has_barrier(s))
+	if (peer->n_heard < s->job->epochs && !has_barrier(s))
 		expect_message(s, peer);
-	return rc;
+	return 0;
 }
 
 void lh_ps_exchange_begin(struct server *s)
@@ -202,17 +232,21 @@ static struct lh_ps_wire *find_free(const struct server *s, const struct lh_ps_p
 }
 
 /* Messages to the peer that it does not have yet: whole ones here, and what is left of others in
- * the kernel, whose buffers may hold many. */
+ * the kernel, whose buffers may hold many. The last segments count for nothing: a receiver may
+ * acknowledge them late. */
 static uint64_t count_under_way(const struct server *s, const struct lh_ps_peer *peer)
 {
-	uint64_t n = 0, bytes = 0;
+	uint64_t message_bytes = lh_ps_form_size(&peer->form, s->n_updates).bytes;
+	uint64_t n = 0, bytes = 0, tail_bytes;
 
 	for (uint32_t i = 0; i < s->n_going; i++)
 		n += lh_ps_server_is_pending(s, &peer->going[i]);
 	for (uint32_t i = 0; i < s->job->settings.streams; i++)
 		bytes += lh_tcp_unacknowledged_bytes(
 			lh_mesh_fd(&s->rank->mesh, peer->rank, LH_CHANNEL_DATA + i));
-	return n + (bytes + s->message_bytes - 1) / s->message_bytes;
+	tail_bytes = message_bytes / 2 < TAIL_MAX_BYTES ? message_bytes / 2 : TAIL_MAX_BYTES;
+	bytes -= bytes < tail_bytes ? bytes : tail_bytes;
+	return n + (bytes + message_bytes - 1) / message_bytes;
 }
 
 static bool can_send(const struct server *s, const void *arg)
@@ -230,28 +264,24 @@ static int wait_for_path(struct server *s, struct lh_ps_peer *peer, struct lh_er
 	return rc;
 }
 
-/* What the compressor leaves out of gradients stays among what the peer lacks. */
 static int fill(struct server *s, struct lh_ps_peer *peer, uint8_t *ret_bytes, struct lh_error *err)
 {
-	const struct lh_codec_ops *compress = s->job->compress;
-	uint32_t n = s->numbers.n_real;
 	int rc;
 
-	if (exchanges_weights(s)) {
-		if ((rc = lh_ps_numbers_read(&s->numbers, err)))
-			return rc;
-		compress->encode(s->numbers.weights, n, ret_bytes);
+	if (!exchanges_weights(s)) {
+		lh_ps_form_write(&peer->form, peer->lacks, s->n_updates - 1, ret_bytes);
 		return 0;
 	}
-	compress->encode(peer->lacks, n, ret_bytes);
-	compress->decode(ret_bytes, n, s->sum);
-	add(peer->lacks, s->sum, n, -1);
+	if ((rc = lh_ps_numbers_read(&s->numbers, err)))
+		return rc;
+	s->job->compress->encode(s->numbers.weights, s->numbers.n_real, ret_bytes);
 	return 0;
 }
 
 static int send_message(struct server *s, struct lh_ps_peer *peer, struct lh_error *err)
 {
-	struct lh_message message = exchange_message(s, peer->n_messages_sent);
+	struct lh_message message =
+		exchange_message(&peer->form, peer->n_messages_sent, s->n_updates - 1);
 	struct lh_ps_wire *wire = find_free(s, peer);
 	int64_t host_ns = lh_rank_host_ns(s->rank, message.length);
 	int rc;
@@ -333,7 +363,7 @@ static int average_all(struct server *s, struct lh_error *err)
 	const struct lh_codec_ops *compress = s->job->compress;
 	uint32_t n = s->numbers.n_real;
 	lh_cleanup_free float *own = calloc(n, sizeof(*own));
-	lh_cleanup_free uint8_t *bytes = calloc(1, s->message_head_bytes);
+	lh_cleanup_free uint8_t *bytes = calloc(1, s->wire_bytes);
 	int rc = lh_ps_server_pump(s, have_all_come, NULL, INT64_MAX, err);
 
 	if (!own || !bytes)

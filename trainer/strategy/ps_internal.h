@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "trainer/compress/sparsifier.h"
 #include "trainer/rank.h"
 #include "trainer/strategy/sample.h"
 
@@ -48,6 +49,42 @@ int lh_ps_numbers_write(struct lh_ps_numbers *numbers, struct lh_error *err);
 /* Bytes of dense weights or gradients in single precision, in all and the real ones. */
 uint64_t lh_ps_numbers_bytes(const struct lh_ps_numbers *numbers);
 uint32_t lh_ps_numbers_head_bytes(const struct lh_ps_numbers *numbers);
+
+/* The form of messages between servers: a codec, of gradients also a sparsifier. One for each way
+ * of each pair, as it remembers what was left out. */
+struct lh_ps_form {
+	const struct lh_codec_ops *codec;
+	uint64_t n;
+	uint32_t n_real;
+	struct lh_sparsifier *sparsifier;    /* NULL: a codec's */
+	struct lh_sparsifier_settings whole; /* of all n */
+	struct lh_sparse parsed;	     /* room elements */
+	uint32_t room;
+	float *scratch; /* n_real */
+};
+
+/* rank: of the sender. LH_EINPUT, LH_ESYS; close in any case. */
+int lh_ps_form_open(struct lh_ps_form *form, const struct lh_job *job, uint32_t rank,
+		    const struct lh_ps_numbers *numbers, struct lh_error *err);
+void lh_ps_form_close(struct lh_ps_form *form);
+
+/* Whether messages differ in length. */
+bool lh_ps_form_is_variable(const struct lh_ps_form *form);
+
+struct lh_ps_size {
+	uint64_t bytes;
+	uint32_t head_bytes; /* of the real numbers */
+};
+
+/* Of the message that ends with an update, from 0; none is longer than the first. */
+struct lh_ps_size lh_ps_form_size(const struct lh_ps_form *form, uint32_t update);
+
+/* Writes the message, head_bytes of it. What it leaves out stays in lacks, or with the form. */
+void lh_ps_form_write(struct lh_ps_form *form, float *lacks, uint32_t update, uint8_t *ret_bytes);
+
+/* The gradient that a message says; LH_EINPUT where it is none. */
+int lh_ps_form_read(struct lh_ps_form *form, const uint8_t *bytes, uint32_t n_bytes,
+		    float *ret_values, struct lh_error *err);
 
 /* Who does what, as all ranks see it alike. */
 struct lh_ps_plan {

@@ -51,8 +51,9 @@ int lh_ps_server_pump(struct server *s, bool (*is_met)(const struct server *s, c
 		int rc = lh_comm_wait_any(s->rank->comm, s->pending, s->n_wires, until_ns, &index,
 					  &why);
 
+		/* a lane that has timed out says so by the same number */
 		if (rc && why.sys == ETIMEDOUT)
-			return 0;
+			return lh_comm_check(s->rank->comm, err);
 		if (rc) {
 			if (err)
 				*err = why;
@@ -346,6 +347,21 @@ static int run(struct server *s, struct lh_error *err)
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
+/* The longest of any message's real numbers: dense ones, or the first in the compressor's form. */
+static int measure_wires(struct server *s, struct lh_error *err)
+{
+	uint32_t dense = lh_ps_numbers_head_bytes(&s->numbers);
+	struct lh_ps_form form;
+	int rc = lh_ps_form_open(&form, s->job, s->rank->self, &s->numbers, err);
+
+	if (rc == 0)
+		s->wire_bytes = lh_ps_form_size(&form, 0).head_bytes;
+	lh_ps_form_close(&form);
+	if (s->wire_bytes < dense)
+		s->wire_bytes = dense;
+	return rc;
+}
+
 /* Wires: by peer 1 for what comes and n_going for what goes; then 2 by worker. */
 static int open_wires(struct server *s, struct lh_error *err)
 {
@@ -361,15 +377,9 @@ static int open_wires(struct server *s, struct lh_error *err)
 		push_of(s, i)->owner = pull_of(s, i)->owner = i;
 		push_of(s, i)->take = take_push;
 	}
-	for (uint32_t i = 0; i < s->n_wires; i++) {
-		/* the compressor's largest form is no longer than the numbers, but for a few */
-		uint64_t dense = lh_ps_numbers_head_bytes(&s->numbers);
-
-		s->wires[i].bytes =
-			calloc(1, dense > s->message_head_bytes ? dense : s->message_head_bytes);
-		if (!s->wires[i].bytes)
+	for (uint32_t i = 0; i < s->n_wires; i++)
+		if (!(s->wires[i].bytes = calloc(1, s->wire_bytes)))
 			return lh_fail(err, LH_ESYS, ENOMEM, "open strategy parameter-server");
-	}
 	return 0;
 }
 
@@ -411,7 +421,6 @@ static void close_server(struct server *s)
 
 int lh_ps_server_run(struct lh_rank *rank, const struct lh_ps_plan *plan, struct lh_error *err)
 {
-	const struct lh_codec_ops *compress = rank->job->compress;
 	struct server s = {
 		.rank = rank,
 		.job = rank->job,
@@ -422,8 +431,8 @@ int lh_ps_server_run(struct lh_rank *rank, const struct lh_ps_plan *plan, struct
 	};
 	int rc = lh_ps_numbers_open(&s.numbers, rank, err);
 
-	s.message_bytes = compress->wire_bytes(s.numbers.n);
-	s.message_head_bytes = (uint32_t)compress->wire_bytes(s.numbers.n_real);
+	if (rc == 0)
+		rc = measure_wires(&s, err);
 	if (rc == 0)
 		rc = open_wires(&s, err);
 	if (rc == 0)

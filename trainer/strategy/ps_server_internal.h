@@ -27,10 +27,11 @@ struct lh_ps_wire {
 struct lh_ps_peer {
 	uint32_t site;
 	uint32_t rank;
-	/* gradients that it lacks, and what the compressor left out before; n_real */
-	float *lacks;
-	uint32_t n_told;  /* updates that it has been sent */
-	uint32_t n_heard; /* updates that have come from it */
+	struct lh_ps_form form;	      /* of what it is sent */
+	struct lh_ps_form their_form; /* of what it sends */
+	float *lacks;		      /* gradients, and what its form leaves there; n_real */
+	uint32_t n_told;	      /* updates that it has been sent */
+	uint32_t n_heard;	      /* updates that have come from it */
 	uint32_t n_messages_sent;
 	uint32_t n_messages_received;
 	float *received;	   /* n_real: its last message, or its weights */
@@ -48,11 +49,10 @@ struct server {
 	const struct lh_job *job;
 	const struct lh_ps_plan *plan;
 	struct lh_ps_numbers numbers;
-	uint64_t message_bytes;	     /* between servers, through the compressor */
-	uint32_t message_head_bytes; /* real ones */
-	uint32_t n_updates;	     /* own, applied */
-	uint64_t checked_elements;   /* since last written */
-	int64_t host_ns;	     /* the same */
+	uint32_t wire_bytes;	   /* room of each wire */
+	uint32_t n_updates;	   /* own, applied */
+	uint64_t checked_elements; /* since last written */
+	int64_t host_ns;	   /* the same */
 	struct lh_ps_peer *peers;
 	uint32_t n_peers;
 	uint32_t n_going;	     /* messages to a peer at a time */

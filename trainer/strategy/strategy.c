@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "trainer/strategy/averaging.h"
-#include "trainer/strategy/dense.h"
 #include "trainer/strategy/hierarchical_topk.h"
 #include "trainer/strategy/sparse.h"
 #include "trainer/strategy/sparse_form.h"
@@ -13,7 +12,6 @@
 static const struct lh_strategy_ops butterfly = {
 	.name = "butterfly",
 	.doc = "all to all: reduce-scatter, then all-gather (Hivemind)",
-	.check = lh_dense_check,
 	.run = lh_target_batch_run,
 	.averaging = &lh_averaging_dense,
 };
@@ -21,7 +19,6 @@ static const struct lh_strategy_ops butterfly = {
 static const struct lh_strategy_ops ring = {
 	.name = "ring",
 	.doc = "all-reduce around a ring, as data-parallel training does it",
-	.check = lh_dense_check,
 	.run = lh_target_batch_run,
 	.averaging = &lh_averaging_dense,
 };
@@ -29,7 +26,6 @@ static const struct lh_strategy_ops ring = {
 static const struct lh_strategy_ops halving_doubling = {
 	.name = "halving-doubling",
 	.doc = "all-reduce by recursive halving and doubling: few delays",
-	.check = lh_dense_check,
 	.run = lh_target_batch_run,
 	.averaging = &lh_averaging_dense,
 };
@@ -37,7 +33,6 @@ static const struct lh_strategy_ops halving_doubling = {
 static const struct lh_strategy_ops tree = {
 	.name = "tree",
 	.doc = "all-reduce up and down two binary trees, in segments",
-	.check = lh_dense_check,
 	.run = lh_target_batch_run,
 	.averaging = &lh_averaging_dense,
 };
@@ -45,7 +40,6 @@ static const struct lh_strategy_ops tree = {
 static const struct lh_strategy_ops torus = {
 	.name = "torus",
 	.doc = "all-reduce by rings along the dimensions of a grid",
-	.check = lh_dense_check,
 	.run = lh_target_batch_run,
 	.averaging = &lh_averaging_dense,
 };
@@ -53,7 +47,6 @@ static const struct lh_strategy_ops torus = {
 static const struct lh_strategy_ops hierarchical = {
 	.name = "hierarchical",
 	.doc = "all-reduce inside nodes, inside sites, then across",
-	.check = lh_dense_check,
 	.run = lh_target_batch_run,
 	.averaging = &lh_averaging_dense,
 };

@@ -21,6 +21,9 @@ struct lh_strategy_ops {
 	 */
 	int (*run)(struct lh_rank *rank, struct lh_error *err);
 	const struct lh_averaging_ops *averaging; /* of gradients, or NULL */
+	/* Steps of a rank's optimizer in all, which the schedule of its learning rate spans. NULL:
+	 * one an epoch. */
+	uint64_t (*count_steps)(const struct lh_job *job);
 	bool is_elastic;   /* ranks may be lost, come late and come back */
 	bool takes_sparse; /* gradients may be sent in part: compressors of sparse_form.h */
 };

@@ -185,14 +185,28 @@ static int connect_ranks(struct sync *s, struct lh_error *err)
 	return rc ? rc : lh_rank_connect(rank, wanted, err);
 }
 
+static int cut_fragments(struct sync *s, struct lh_error *err)
+{
+	const struct lh_compute_ops *compute = s->rank->compute;
+	uint64_t n_values = compute->averaged(s->rank->computing).n;
+	lh_cleanup_free struct lh_layer_run *layers = NULL;
+	size_t n_runs = 0;
+	int rc = 0;
+
+	if (compute->layers)
+		rc = compute->layers(s->rank->computing, &layers, &n_runs, err);
+	return rc ? rc
+		  : lh_fragments_cut(n_values, s->config->n_fragments, layers, n_runs,
+				     &s->fragments, err);
+}
+
 static int start(struct sync *s, struct lh_error *err)
 {
 	struct lh_rank *rank = s->rank;
-	uint64_t n_values = rank->compute->averaged(rank->computing).n;
 	int rc = lh_steps_init(&s->steps, rank, err);
 
-	if (rc || (rc = lh_fragments_cut(n_values, s->config->n_fragments, &s->fragments, err)) ||
-	    (rc = connect_ranks(s, err)) || (rc = read_first_weights(s, err)))
+	if (rc || (rc = cut_fragments(s, err)) || (rc = connect_ranks(s, err)) ||
+	    (rc = read_first_weights(s, err)))
 		return rc;
 	s->parts = calloc(s->fragments.n, sizeof(*s->parts));
 	if (!s->parts)

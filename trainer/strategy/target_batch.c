@@ -46,6 +46,8 @@ struct loop {
 	struct lh_matchmaking matchmaking;
 	struct late_update late;
 	uint64_t *samples; /* by rank, of this epoch */
+	bool is_averaged;  /* beside the backward pass, as follows */
+	struct lh_average beside;
 	int64_t compute_end_ns;
 	int64_t told_ns;
 	int64_t read_ns;
@@ -225,7 +227,8 @@ static int finish_late_update(struct loop *t, struct lh_error *err)
 				   lh_clock_now_ns(), err);
 }
 
-static int write_computing(struct loop *t, int64_t now_ns, struct lh_error *err)
+/* Writes what was until until_ns, when averaging began. */
+static int write_computing(struct loop *t, int64_t until_ns, int64_t now_ns, struct lh_error *err)
 {
 	uint32_t epoch = t->progress.epoch;
 	int rc = lh_rank_write_compute(t->rank, epoch, t->compute_end_ns, t->samples[t->rank->self],
@@ -238,7 +241,7 @@ static int write_computing(struct loop *t, int64_t now_ns, struct lh_error *err)
 					lh_matchmaking_end_ns(&t->matchmaking, &t->progress),
 					now_ns, err);
 	return rc ? rc
-		  : lh_rank_write_span(t->rank, "wait", epoch, t->compute_end_ns, now_ns, now_ns,
+		  : lh_rank_write_span(t->rank, "wait", epoch, t->compute_end_ns, until_ns, now_ns,
 				       err);
 }
 
@@ -270,18 +273,6 @@ static int apply(struct loop *t, struct lh_error *err)
 	return lh_rank_write_apply(t->rank, t->progress.epoch, begin_ns, end_ns, true, end_ns, err);
 }
 
-/* Computes this rank's share of the target, which follows from the job alone. */
-static int compute_share(struct loop *t, struct lh_error *err)
-{
-	int64_t at_ns = t->rank->epoch_begin_ns;
-	int rc = 0;
-
-	t->rank->doing = "computing";
-	for (uint64_t n = lh_progress_share(&t->progress, t->rank->self); rc == 0 && n; n--)
-		rc = compute_one(t, &at_ns, err);
-	return rc;
-}
-
 /* The samples of all ranks in this epoch; their sum. */
 static uint64_t count_samples(struct loop *t)
 {
@@ -296,6 +287,54 @@ static uint64_t count_samples(struct loop *t)
 	return sum;
 }
 
+/* A micro-batch's time is a third forward and two thirds backward: a backward pass multiplies twice
+ * as much (Kaplan et al., arXiv 2001.08361, section 2.1). */
+enum { FORWARD_PARTS = 1, ALL_PARTS = 3 };
+
+static bool has_overlap(const struct loop *t)
+{
+	return t->averager && t->job->settings.overlap && t->averaging->average_beside;
+}
+
+/* The last micro-batch of an epoch, from at_ns on, and the averaging beside its backward pass. */
+static int compute_and_average(struct loop *t, int64_t at_ns, struct lh_error *err)
+{
+	struct lh_rank *rank = t->rank;
+	int64_t step_ns;
+	int rc = rank->compute->micro_batch(rank->computing, &step_ns, err);
+
+	if (rc || (rc = finish_late_update(t, err)) ||
+	    (rc = rank->compute->begin_average(rank->computing, t->samples[rank->self], err)))
+		return rc;
+	if (lh_clock_now_ns() - at_ns > step_ns)
+		step_ns = lh_clock_now_ns() - at_ns;
+	t->n_micro_batches++;
+	t->compute_end_ns = at_ns + step_ns;
+	t->is_averaged = true;
+	rank->doing = "averaging";
+	return t->averaging->average_beside(t->averager, t->progress.epoch, t->samples,
+					    at_ns + step_ns / ALL_PARTS * FORWARD_PARTS,
+					    t->compute_end_ns, &t->beside, err);
+}
+
+/* Computes this rank's share of the target, which follows from the job alone. */
+static int compute_share(struct loop *t, struct lh_error *err)
+{
+	int64_t at_ns = t->rank->epoch_begin_ns;
+	uint64_t n = lh_progress_share(&t->progress, t->rank->self);
+	int rc = 0;
+
+	t->rank->doing = "computing";
+	count_samples(t);
+	while (rc == 0 && n > (has_overlap(t) ? 1 : 0)) {
+		rc = compute_one(t, &at_ns, err);
+		n--;
+	}
+	if (rc == 0 && n)
+		rc = compute_and_average(t, at_ns, err);
+	return rc;
+}
+
 /* Computes until all ranks together have done the target. */
 static int compute_together(struct loop *t, struct lh_error *err)
 {
@@ -306,26 +345,45 @@ static int compute_together(struct loop *t, struct lh_error *err)
 	return rc;
 }
 
+static int average_now(struct loop *t, struct lh_error *err)
+{
+	struct lh_rank *rank = t->rank;
+	int64_t now_ns = lh_clock_now_ns();
+	int rc = write_computing(t, now_ns, now_ns, err);
+
+	if (rc == 0)
+		rc = rank->compute->begin_average(rank->computing, t->samples[rank->self], err);
+	return rc || !t->averager ? rc : average(t, now_ns, err);
+}
+
+/* What was averaged beside the backward pass: communication is what has outlasted it. */
+static int write_beside(struct loop *t, struct lh_error *err)
+{
+	int rc = write_computing(t, t->compute_end_ns, lh_clock_now_ns(), err);
+
+	return rc ? rc
+		  : lh_rank_write_average(t->rank, t->progress.epoch, t->compute_end_ns, &t->beside,
+					  err);
+}
+
 static int run_epoch(struct loop *t, uint32_t epoch, struct lh_error *err)
 {
 	struct lh_rank *rank = t->rank;
 	uint64_t sum;
-	int64_t now_ns;
 	int rc;
 
 	lh_progress_begin_epoch(&t->progress, epoch, rank->epoch_begin_ns);
 	t->matchmaking = (struct lh_matchmaking){.at_least_ns = t->job->settings.matchmaking_ns};
 	t->n_micro_batches = 0;
+	t->is_averaged = false;
 	t->compute_end_ns = rank->epoch_begin_ns;
 	t->told_ns = rank->epoch_begin_ns;
 	t->read_ns = rank->epoch_begin_ns;
 	if ((rc = compute_together(t, err)) || (rc = finish_late_update(t, err)))
 		return rc;
 	sum = count_samples(t);
-	now_ns = lh_clock_now_ns();
-	if ((rc = write_computing(t, now_ns, err)) ||
-	    (rc = rank->compute->begin_average(rank->computing, t->samples[rank->self], err)) ||
-	    (t->averager && (rc = average(t, now_ns, err))) || (rc = apply(t, err)))
+	if ((rc = t->is_averaged ? write_beside(t, err) : average_now(t, err)) ||
+	    (rc = apply(t, err)))
 		return rc;
 	return lh_rank_end_epoch(rank, epoch, sum, err);
 }
