@@ -265,30 +265,21 @@ void lh_claims_done(struct lh_claims_report *report)
 	report->json = NULL;
 }
 
+static const struct lh_table *unless_empty(const struct lh_table *table)
+{
+	return table->n_rows ? table : NULL;
+}
+
 int lh_claims_write(const struct lh_claims_report *report, const char *dir, struct lh_error *err)
 {
-	const struct {
-		const char *name;
-		const struct lh_table *table;
-	} files[] = {
-		{"claims.csv", &report->claims},
-		{"claim-pairs.csv", &report->pairs},
-		{"unknown.csv", &report->unknown},
-		{"sweep.csv", &report->sweep},
+	const struct lh_table_file files[] = {
+		{"claims.csv", unless_empty(&report->claims)},
+		{"claim-pairs.csv", unless_empty(&report->pairs)},
+		{"unknown.csv", unless_empty(&report->unknown)},
+		{"sweep.csv", unless_empty(&report->sweep)},
 	};
 
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		lh_cleanup_free char *path = lh_path_join(dir, files[i].name);
-		int r;
-
-		if (!files[i].table->n_rows)
-			continue;
-		r = path ? lh_table_write_csv(files[i].table, path, err)
-			 : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return lh_table_write_all(files, sizeof(files) / sizeof(files[0]), dir, err);
 }
 
 int lh_claims_format(const struct lh_suite *suite, const struct lh_claims_report *report,

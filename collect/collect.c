@@ -203,10 +203,7 @@ static int add_traffic_and_cost(const struct lh_scenario *sc, const struct lh_ru
 
 static int write_tables(const char *run_dir, const struct lh_results *results, struct lh_error *err)
 {
-	const struct {
-		const char *name;
-		const struct lh_table *table;
-	} files[] = {
+	const struct lh_table_file files[] = {
 		{"epochs.csv", &results->epochs},
 		{"throughput.csv", &results->throughput},
 		{"traffic.csv", &results->traffic},
@@ -215,20 +212,7 @@ static int write_tables(const char *run_dir, const struct lh_results *results, s
 		{"samples.csv", results->samples.columns ? &results->samples : NULL},
 	};
 
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		lh_cleanup_free char *path =
-			files[i].table ? lh_path_join(run_dir, files[i].name) : NULL;
-		int r;
-
-		if (!files[i].table)
-			continue;
-		r = path ? lh_table_write_csv(files[i].table, path, err)
-			 : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return lh_table_write_all(files, sizeof(files) / sizeof(files[0]), run_dir, err);
 }
 
 /* Takes over what the results need of the scenario. */

@@ -36,9 +36,9 @@ struct lh_summary {
 	double host_s;
 	double transfer_s;
 	double apply_s;
-	double granularity;  /* (wall - communication) / communication, of the means */
+	double granularity;   /* (wall - communication) / communication, of the means */
 	double test_accuracy; /* the last; NaN: nothing was tested */
-	double baseline_sps; /* one node of the first machine */
+	double baseline_sps;  /* one node of the first machine */
 	double speedup;
 	double contribution_per_gpu;
 	int64_t wire_bytes; /* all nodes; -1: not counted */

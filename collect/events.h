@@ -100,9 +100,9 @@ struct lh_rank_events {
 	bool is_cut;	/* the last line was half written, and not because its node was taken */
 	bool was_away;	/* its node, at some time; or its strategy goes on without it */
 	struct lh_rank_samples samples;
-	char *error;	  /* message of its `error` event, or NULL; owned */
+	char *error;		/* message of its `error` event, or NULL; owned */
 	double consensus_ratio; /* of its `consensus` event; 0: none */
-	char weights[17]; /* hash of its `weights` event; empty: none */
+	char weights[17];	/* hash of its `weights` event; empty: none */
 };
 
 struct lh_run_events {

@@ -234,6 +234,22 @@ int lh_table_write_csv(const struct lh_table *table, const char *path, struct lh
 	return lh_file_write(path, text, strlen(text), err);
 }
 
+int lh_table_write_all(const struct lh_table_file *files, size_t n, const char *dir,
+		       struct lh_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		lh_cleanup_free char *path = lh_path_join(dir, files[i].name);
+
+		if (!files[i].table)
+			continue;
+		r = path ? lh_table_write_csv(files[i].table, path, err)
+			 : lh_fail(err, LH_ESYS, ENOMEM, "write %s", files[i].name);
+	}
+	return r;
+}
+
 static json_t *cell_json(const struct lh_column *column, const struct lh_cell *cell)
 {
 	if (!cell->is_known)

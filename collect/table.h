@@ -82,6 +82,16 @@ int lh_table_find_column(const struct lh_table *table, const char *name);
 /* Writes the CSV under path, all or nothing. LH_ESYS. */
 int lh_table_write_csv(const struct lh_table *table, const char *path, struct lh_error *err);
 
+/* A table and the name of its file; table NULL: there is none. */
+struct lh_table_file {
+	const char *name;
+	const struct lh_table *table;
+};
+
+/* Writes those that there are into the folder dir. LH_ESYS. */
+int lh_table_write_all(const struct lh_table_file *files, size_t n, const char *dir,
+		       struct lh_error *err);
+
 /* The CSV text, owned by the caller. LH_ESYS. */
 int lh_table_format_csv(const struct lh_table *table, char **ret_text, struct lh_error *err);
 

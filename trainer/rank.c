@@ -178,7 +178,7 @@ static int attach_all(struct lh_rank *rank, struct lh_error *err)
 	return rc;
 }
 
-int lh_rank_open_comm(struct lh_rank *rank, struct lh_error *err)
+static int open_comm(struct lh_rank *rank, bool is_elastic, struct lh_error *err)
 {
 	lh_cleanup_free const char **names = calloc(rank->n, sizeof(*names));
 	struct lh_comm_config config = {
@@ -187,16 +187,67 @@ int lh_rank_open_comm(struct lh_rank *rank, struct lh_error *err)
 		.names = names,
 		.traffic = rank->traffic,
 		.seed = rank->job->seed,
-		.fails_together = true,
+		.fails_together = !is_elastic,
+		.drops_stale = is_elastic,
 	};
-	int rc;
 
 	if (!names)
 		return lh_fail(err, LH_ESYS, ENOMEM, "open a communicator");
 	for (uint32_t i = 0; i < rank->n; i++)
 		names[i] = rank->job->ranks[i].node;
-	rc = lh_comm_open(&config, &rank->comm, err);
+	return lh_comm_open(&config, &rank->comm, err);
+}
+
+int lh_rank_open_comm(struct lh_rank *rank, struct lh_error *err)
+{
+	int rc = open_comm(rank, false, err);
+
 	return rc ? rc : attach_all(rank, err);
+}
+
+int lh_rank_open_elastic_comm(struct lh_rank *rank, struct lh_error *err)
+{
+	return open_comm(rank, true, err);
+}
+
+int lh_rank_check(const struct lh_rank *rank, struct lh_error *err)
+{
+	return rank->comm ? lh_comm_check(rank->comm, err) : 0;
+}
+
+void lh_rank_begin_late_update(const struct lh_rank *rank, uint32_t epoch,
+			       struct lh_late_update *ret_late)
+{
+	int64_t begin_ns = lh_clock_now_ns();
+
+	*ret_late = (struct lh_late_update){true, epoch, begin_ns, begin_ns + rank->me->apply_ns};
+}
+
+int lh_rank_finish_late_update(struct lh_rank *rank, struct lh_late_update *late,
+			       struct lh_error *err)
+{
+	int rc;
+
+	if (!late->is_pending)
+		return 0;
+	lh_clock_sleep_until(late->end_ns);
+	late->is_pending = false;
+	if ((rc = rank->compute->apply(rank->computing, err)))
+		return rc;
+	return lh_rank_write_apply(rank, late->epoch, late->begin_ns, late->end_ns, false,
+				   lh_clock_now_ns(), err);
+}
+
+int lh_rank_apply(struct lh_rank *rank, uint32_t epoch, struct lh_error *err)
+{
+	int64_t begin_ns = lh_clock_now_ns(), end_ns;
+	int rc = rank->compute->apply(rank->computing, err);
+
+	if (rc)
+		return rc;
+	lh_clock_sleep_until(begin_ns + rank->me->apply_ns);
+	end_ns = lh_clock_now_ns();
+	return lh_rank_write_apply(rank, epoch, begin_ns, end_ns, true, end_ns, err);
 }
 
 int lh_rank_write_connected(struct lh_rank *rank, struct lh_error *err)

@@ -21,7 +21,7 @@ struct lh_rank {
 	const struct lh_job *job;
 	const struct lh_job_rank *me;
 	uint32_t self;
-	uint32_t n; /* ranks */
+	uint32_t n;	      /* ranks */
 	uint32_t incarnation; /* as in struct lh_rank_options */
 	struct lh_events *events;
 	struct lh_mesh mesh; /* after lh_rank_connect, as the next two */
@@ -56,6 +56,12 @@ int lh_rank_connect(struct lh_rank *rank, const uint8_t *wanted, struct lh_error
 /* After lh_rank_connect: a communicator over all data connections, which fails together. LH_ESYS.
  */
 int lh_rank_open_comm(struct lh_rank *rank, struct lh_error *err);
+
+/* A communicator without lanes, for ranks that come and go: it drops what is stale. LH_ESYS. */
+int lh_rank_open_elastic_comm(struct lh_rank *rank, struct lh_error *err);
+
+/* A failure that the communicator, where there is one, has met with; never blocks. */
+int lh_rank_check(const struct lh_rank *rank, struct lh_error *err);
 
 /* After what the strategy opens: writes `connected`. */
 int lh_rank_write_connected(struct lh_rank *rank, struct lh_error *err);
@@ -94,6 +100,24 @@ int lh_rank_write_average_beside(struct lh_rank *rank, uint32_t epoch, int64_t b
 /* Writes `apply`: the optimizer's step, at t_ns; is_blocking: nothing was computed beside it. */
 int lh_rank_write_apply(struct lh_rank *rank, uint32_t epoch, int64_t begin_ns, int64_t end_ns,
 			bool is_blocking, int64_t t_ns, struct lh_error *err);
+
+/* An optimizer's step that runs beside computing. */
+struct lh_late_update {
+	bool is_pending;
+	uint32_t epoch;
+	int64_t begin_ns;
+	int64_t end_ns;
+};
+
+/* The optimizer's step with what was averaged in an epoch: begins it, to end with late->end_ns;
+ * waits for the end of one that is pending, and takes it. */
+void lh_rank_begin_late_update(const struct lh_rank *rank, uint32_t epoch,
+			       struct lh_late_update *ret_late);
+int lh_rank_finish_late_update(struct lh_rank *rank, struct lh_late_update *late,
+			       struct lh_error *err);
+
+/* The same step, taken now, with the time that it takes. */
+int lh_rank_apply(struct lh_rank *rank, uint32_t epoch, struct lh_error *err);
 
 /* The end of an epoch, in which all ranks together computed samples: writes traffic, what was
  * learnt, `epoch`, and flushes. The next begins. */

@@ -43,10 +43,6 @@ struct lh_averaging_ops {
 	int (*average_beside)(void *state, uint32_t epoch, const uint64_t *samples,
 			      int64_t begin_ns, int64_t end_ns, struct lh_average *ret_average,
 			      struct lh_error *err);
-	/* A failure noticed since, or 0; never blocks. */
-	int (*check)(void *state, struct lh_error *err);
-	/* Readable once there is a failure; -1: there is nothing to watch. */
-	int (*failure_fd)(void *state);
 	/* NULL is fine. Ends what is under way. */
 	void (*close)(void *state);
 };

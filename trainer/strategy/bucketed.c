@@ -120,23 +120,11 @@ static int bucketed_average(void *state, uint32_t epoch, const uint64_t *samples
 	return average_beside(state, epoch, samples, now_ns, now_ns, ret_average, err);
 }
 
-static int bucketed_check(void *state, struct lh_error *err)
-{
-	return lh_averaging_dense.check(((struct bucketed *)state)->buckets[0], err);
-}
-
-static int bucketed_failure_fd(void *state)
-{
-	return lh_averaging_dense.failure_fd(((struct bucketed *)state)->buckets[0]);
-}
-
 const struct lh_averaging_ops lh_averaging_bucketed = {
 	.name = "bucketed",
 	.peers = bucketed_peers,
 	.open = bucketed_open,
 	.average = bucketed_average,
 	.average_beside = average_beside,
-	.check = bucketed_check,
-	.failure_fd = bucketed_failure_fd,
 	.close = bucketed_close,
 };

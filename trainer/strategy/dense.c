@@ -255,22 +255,10 @@ static int dense_average(void *state, uint32_t epoch, const uint64_t *samples,
 	return rc;
 }
 
-static int dense_check(void *state, struct lh_error *err)
-{
-	return lh_comm_check(((struct dense *)state)->rank->comm, err);
-}
-
-static int dense_failure_fd(void *state)
-{
-	return lh_comm_failure_fd(((struct dense *)state)->rank->comm);
-}
-
 const struct lh_averaging_ops lh_averaging_dense = {
 	.name = "dense",
 	.peers = dense_peers,
 	.open = dense_open,
 	.average = dense_average,
-	.check = dense_check,
-	.failure_fd = dense_failure_fd,
 	.close = dense_close,
 };

@@ -246,26 +246,6 @@ static int turn(struct lh_elastic *t, struct lh_error *err)
 
 /* ---- from begin to end -------------------------------------------------------------------- */
 
-static int open_comm(struct lh_elastic *t, struct lh_error *err)
-{
-	struct lh_rank *rank = t->rank;
-	lh_cleanup_free const char **names = calloc(rank->n, sizeof(*names));
-	struct lh_comm_config config = {
-		.self = rank->self,
-		.n_ranks = rank->n,
-		.names = names,
-		.traffic = rank->traffic,
-		.seed = rank->job->seed,
-		.drops_stale = true,
-	};
-
-	if (!names)
-		return lh_fail(err, LH_ESYS, ENOMEM, "open a communicator");
-	for (uint32_t i = 0; i < rank->n; i++)
-		names[i] = rank->job->ranks[i].node;
-	return lh_comm_open(&config, &rank->comm, err);
-}
-
 static int open_numbers(struct lh_elastic *t, struct lh_error *err)
 {
 	struct lh_averaged own = t->rank->compute->averaged(t->rank->computing);
@@ -297,7 +277,8 @@ static int start(struct lh_elastic *t, struct lh_error *err)
 		rank->compute->renew(rank->computing, rank->incarnation);
 	if ((rc = lh_mailbox_init(&t->mailbox, err)) ||
 	    (rc = lh_traffic_new(rank->n, now_ns, &rank->traffic, err)) ||
-	    (rc = open_comm(t, err)) || (rc = lh_lanes_init(&t->lanes, rank, &t->mailbox, err)) ||
+	    (rc = lh_rank_open_elastic_comm(rank, err)) ||
+	    (rc = lh_lanes_init(&t->lanes, rank, &t->mailbox, err)) ||
 	    (rc = open_numbers(t, err)) ||
 	    (rank->self == 0 && (rc = lh_elastic_open_office(t, err))) ||
 	    (rc = lh_door_open(&door, &t->door, err)) ||

@@ -11,14 +11,6 @@
 #include "trainer/elastic/office.h"
 #include "trainer/elastic/state.h"
 
-/* An optimizer's step that runs beside computing. */
-struct lh_elastic_late {
-	bool is_pending;
-	uint32_t epoch;
-	int64_t begin_ns;
-	int64_t end_ns;
-};
-
 /* The round that this member is in, or was last. */
 struct lh_elastic_round {
 	bool is_open; /* what it came to is not decided yet */
@@ -68,7 +60,7 @@ struct lh_elastic {
 	bool is_over;
 	int64_t step_begin_ns;
 	int64_t compute_end_ns;
-	struct lh_elastic_late late;
+	struct lh_late_update late;
 	struct lh_elastic_round round;
 };
 

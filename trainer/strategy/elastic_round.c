@@ -34,30 +34,9 @@ static bool has_groups(const struct lh_elastic *t)
 
 int lh_elastic_finish_late(struct lh_elastic *t, bool waits, struct lh_error *err)
 {
-	struct lh_elastic_late *late = &t->late;
-	int rc;
-
-	if (!late->is_pending || (!waits && lh_clock_now_ns() < late->end_ns))
+	if (!waits && lh_clock_now_ns() < t->late.end_ns)
 		return 0;
-	lh_clock_sleep_until(late->end_ns);
-	late->is_pending = false;
-	if ((rc = t->rank->compute->apply(t->rank->computing, err)))
-		return rc;
-	return lh_rank_write_apply(t->rank, late->epoch, late->begin_ns, late->end_ns, false,
-				   lh_clock_now_ns(), err);
-}
-
-/* The optimizer's step, now. */
-static int apply(struct lh_elastic *t, struct lh_error *err)
-{
-	int64_t begin_ns = lh_clock_now_ns();
-	int rc = t->rank->compute->apply(t->rank->computing, err);
-
-	if (rc)
-		return rc;
-	lh_clock_sleep_until(begin_ns + t->rank->me->apply_ns);
-	return lh_rank_write_apply(t->rank, t->epoch, begin_ns, lh_clock_now_ns(), true,
-				   lh_clock_now_ns(), err);
+	return lh_rank_finish_late_update(t->rank, &t->late, err);
 }
 
 /* ---- own numbers -------------------------------------------------------------------------- */
@@ -109,7 +88,7 @@ static int bring_weights(struct lh_elastic *t, struct lh_error *err)
 		rc = rank->compute->begin_average(rank->computing,
 						  (t->done - t->from) * own_micro_batch(t), err);
 		if (rc == 0)
-			rc = apply(t, err);
+			rc = lh_rank_apply(t->rank, t->epoch, err);
 	}
 	/* what an averaging that was void left there is of no use */
 	if (rc == 0 && t->weights && (!t->has_stepped || is_closing(t)))
@@ -368,14 +347,13 @@ static int write_epoch(struct lh_elastic *t, struct lh_error *err)
 static int adopt(struct lh_elastic *t, struct lh_error *err)
 {
 	struct lh_rank *rank = t->rank;
-	int64_t now_ns = lh_clock_now_ns();
 
 	if (t->is_grid)
 		return t->weights ? rank->compute->write_weights(rank->computing, t->weights, err)
 				  : 0;
 	if (!t->job->settings.delayed_update)
-		return apply(t, err);
-	t->late = (struct lh_elastic_late){true, t->epoch, now_ns, now_ns + rank->me->apply_ns};
+		return lh_rank_apply(t->rank, t->epoch, err);
+	lh_rank_begin_late_update(rank, t->epoch, &t->late);
 	return 0;
 }
 

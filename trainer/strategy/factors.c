@@ -172,22 +172,10 @@ static int factors_average(void *state, uint32_t epoch, const uint64_t *samples,
 	return 0;
 }
 
-static int factors_check(void *state, struct lh_error *err)
-{
-	return lh_comm_check(((struct factors *)state)->rank->comm, err);
-}
-
-static int factors_failure_fd(void *state)
-{
-	return lh_comm_failure_fd(((struct factors *)state)->rank->comm);
-}
-
 const struct lh_averaging_ops lh_averaging_factors = {
 	.name = "factors",
 	.peers = factors_peers,
 	.open = factors_open,
 	.average = factors_average,
-	.check = factors_check,
-	.failure_fd = factors_failure_fd,
 	.close = factors_close,
 };

@@ -260,21 +260,9 @@ static int feedback_average(void *state, uint32_t epoch, const uint64_t *samples
 	return rc;
 }
 
-static int feedback_check(void *state, struct lh_error *err)
-{
-	return lh_comm_check(((struct feedback *)state)->rank->comm, err);
-}
-
-static int feedback_failure_fd(void *state)
-{
-	return lh_comm_failure_fd(((struct feedback *)state)->rank->comm);
-}
-
 const struct lh_averaging_ops lh_averaging_feedback = {
 	.name = "feedback",
 	.open = feedback_open,
 	.average = feedback_average,
-	.check = feedback_check,
-	.failure_fd = feedback_failure_fd,
 	.close = feedback_close,
 };

@@ -323,16 +323,6 @@ static int topk_average(void *state, uint32_t epoch, const uint64_t *samples,
 	return rc;
 }
 
-static int topk_check(void *state, struct lh_error *err)
-{
-	return lh_comm_check(((struct topk *)state)->rank->comm, err);
-}
-
-static int topk_failure_fd(void *state)
-{
-	return lh_comm_failure_fd(((struct topk *)state)->rank->comm);
-}
-
 int lh_hierarchical_topk_check(const struct lh_job *job, struct lh_error *err)
 {
 	struct lh_topk_groups groups;
@@ -356,7 +346,5 @@ const struct lh_averaging_ops lh_averaging_hierarchical_topk = {
 	.peers = topk_peers,
 	.open = topk_open,
 	.average = topk_average,
-	.check = topk_check,
-	.failure_fd = topk_failure_fd,
 	.close = topk_close,
 };

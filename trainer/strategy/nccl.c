@@ -196,25 +196,9 @@ static int nccl_average(void *state, uint32_t epoch, const uint64_t *samples,
 	return 0;
 }
 
-/* Errors show in the calls themselves, which have time-outs. */
-static int nccl_check(void *state, struct lh_error *err)
-{
-	(void)state;
-	(void)err;
-	return 0;
-}
-
-static int nccl_failure_fd(void *state)
-{
-	(void)state;
-	return -1;
-}
-
 const struct lh_averaging_ops lh_averaging_nccl = {
 	.name = "ring",
 	.open = nccl_open,
 	.average = nccl_average,
-	.check = nccl_check,
-	.failure_fd = nccl_failure_fd,
 	.close = nccl_close,
 };

@@ -206,21 +206,9 @@ static int sparse_average(void *state, uint32_t epoch, const uint64_t *samples,
 	return 0;
 }
 
-static int sparse_check(void *state, struct lh_error *err)
-{
-	return lh_comm_check(((struct sparse *)state)->rank->comm, err);
-}
-
-static int sparse_failure_fd(void *state)
-{
-	return lh_comm_failure_fd(((struct sparse *)state)->rank->comm);
-}
-
 const struct lh_averaging_ops lh_averaging_sparse_allgather = {
 	.name = "sparse-allgather",
 	.open = sparse_open,
 	.average = sparse_average,
-	.check = sparse_check,
-	.failure_fd = sparse_failure_fd,
 	.close = sparse_close,
 };

@@ -169,7 +169,7 @@ static int check_beside(void *checked, struct lh_error *err)
 	struct sync *s = checked;
 	int rc = s->beside ? lh_beside_check(s->beside, err) : 0;
 
-	return rc || s->rank->n == 1 ? rc : s->averaging->check(s->parts[0].averager, err);
+	return rc ? rc : lh_rank_check(s->rank, err);
 }
 
 static int connect_ranks(struct sync *s, struct lh_error *err)

@@ -27,14 +27,6 @@ enum { NEWS_PER_TIME_LEFT = 10 };
 static const int64_t NEWS_MIN_NS = 250 * LH_NS_PER_MS;
 static const int64_t NEWS_MAX_NS = 3 * LH_NS_PER_S;
 
-/* An optimizer's step that runs beside computing. */
-struct late_update {
-	bool is_pending;
-	uint32_t epoch;
-	int64_t begin_ns;
-	int64_t end_ns;
-};
-
 struct loop {
 	struct lh_rank *rank;
 	const struct lh_job *job;
@@ -44,7 +36,7 @@ struct loop {
 	struct lh_control control;
 	struct lh_progress progress;
 	struct lh_matchmaking matchmaking;
-	struct late_update late;
+	struct lh_late_update late;
 	uint64_t *samples; /* by rank, of this epoch */
 	bool is_averaged;  /* beside the backward pass, as follows */
 	struct lh_average beside;
@@ -54,17 +46,11 @@ struct loop {
 	uint64_t n_micro_batches; /* of this epoch */
 };
 
-/* What the averaging's threads have met with. */
-static int check_averaging(struct loop *t, struct lh_error *err)
-{
-	return t->averager ? t->averaging->check(t->averager, err) : 0;
-}
-
 static int listen_until(struct loop *t, int64_t until_ns, struct lh_error *err)
 {
 	int rc = lh_control_wait(&t->control, until_ns, err);
 
-	return rc ? rc : check_averaging(t, err);
+	return rc ? rc : lh_rank_check(t->rank, err);
 }
 
 static int tell(struct loop *t, bool is_urgent, int64_t now_ns, struct lh_error *err)
@@ -134,7 +120,7 @@ static int compute_one(struct loop *t, int64_t *at_ns, struct lh_error *err)
 	t->n_micro_batches++;
 	t->compute_end_ns = end_ns;
 	*at_ns = end_ns;
-	return rc ? rc : check_averaging(t, err);
+	return rc ? rc : lh_rank_check(t->rank, err);
 }
 
 /* Computes until the target is reached or will be by what is under way, then says so. */
@@ -211,22 +197,6 @@ static int wait_for_group(struct loop *t, struct lh_error *err)
 	}
 }
 
-/* Waits for the late update that is under way, if any, and writes it. */
-static int finish_late_update(struct loop *t, struct lh_error *err)
-{
-	struct late_update *late = &t->late;
-	int rc;
-
-	if (!late->is_pending)
-		return 0;
-	lh_clock_sleep_until(late->end_ns);
-	late->is_pending = false;
-	if ((rc = t->rank->compute->apply(t->rank->computing, err)))
-		return rc;
-	return lh_rank_write_apply(t->rank, late->epoch, late->begin_ns, late->end_ns, false,
-				   lh_clock_now_ns(), err);
-}
-
 /* Writes what was until until_ns, when averaging began. */
 static int write_computing(struct loop *t, int64_t until_ns, int64_t now_ns, struct lh_error *err)
 {
@@ -258,19 +228,12 @@ static int average(struct loop *t, int64_t begin_ns, struct lh_error *err)
 /* The optimizer's step: now, or beside the next epoch's computing. */
 static int apply(struct loop *t, struct lh_error *err)
 {
-	int64_t begin_ns = lh_clock_now_ns(), end_ns = begin_ns + t->rank->me->apply_ns;
-	int rc;
-
 	if (t->job->settings.delayed_update) {
-		t->late = (struct late_update){true, t->progress.epoch, begin_ns, end_ns};
+		lh_rank_begin_late_update(t->rank, t->progress.epoch, &t->late);
 		return 0;
 	}
 	t->rank->doing = "applying";
-	if ((rc = t->rank->compute->apply(t->rank->computing, err)))
-		return rc;
-	lh_clock_sleep_until(end_ns);
-	end_ns = lh_clock_now_ns();
-	return lh_rank_write_apply(t->rank, t->progress.epoch, begin_ns, end_ns, true, end_ns, err);
+	return lh_rank_apply(t->rank, t->progress.epoch, err);
 }
 
 /* The samples of all ranks in this epoch; their sum. */
@@ -303,7 +266,7 @@ static int compute_and_average(struct loop *t, int64_t at_ns, struct lh_error *e
 	int64_t step_ns;
 	int rc = rank->compute->micro_batch(rank->computing, &step_ns, err);
 
-	if (rc || (rc = finish_late_update(t, err)) ||
+	if (rc || (rc = lh_rank_finish_late_update(t->rank, &t->late, err)) ||
 	    (rc = rank->compute->begin_average(rank->computing, t->samples[rank->self], err)))
 		return rc;
 	if (lh_clock_now_ns() - at_ns > step_ns)
@@ -379,7 +342,8 @@ static int run_epoch(struct loop *t, uint32_t epoch, struct lh_error *err)
 	t->compute_end_ns = rank->epoch_begin_ns;
 	t->told_ns = rank->epoch_begin_ns;
 	t->read_ns = rank->epoch_begin_ns;
-	if ((rc = compute_together(t, err)) || (rc = finish_late_update(t, err)))
+	if ((rc = compute_together(t, err)) ||
+	    (rc = lh_rank_finish_late_update(t->rank, &t->late, err)))
 		return rc;
 	sum = count_samples(t);
 	if ((rc = t->is_averaged ? write_beside(t, err) : average_now(t, err)) ||
@@ -390,7 +354,7 @@ static int run_epoch(struct loop *t, uint32_t epoch, struct lh_error *err)
 
 static int finish(struct loop *t, struct lh_error *err)
 {
-	int rc = finish_late_update(t, err);
+	int rc = lh_rank_finish_late_update(t->rank, &t->late, err);
 
 	t->rank->doing = "parting";
 	t->control.failure_fd = -1;
@@ -437,7 +401,7 @@ static int start(struct loop *t, struct lh_error *err)
 	if (rank->n > 1) {
 		if ((rc = t->averaging->open(rank, averaged, &t->averager, err)))
 			return rc;
-		t->control.failure_fd = t->averaging->failure_fd(t->averager);
+		t->control.failure_fd = rank->comm ? lh_comm_failure_fd(rank->comm) : -1;
 	}
 	return lh_rank_write_connected(rank, err);
 }
