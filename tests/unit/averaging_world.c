@@ -11,6 +11,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "trainer/clock.h"
 #include "trainer/compress/low_rank.h"
@@ -122,27 +123,6 @@ static const struct lh_compute_ops computing = {
 
 /* ---- the world ------------------------------------------------------------------------------ */
 
-/* Ports that were free a moment ago. */
-static void find_ports(struct lh_job_rank *ranks, uint32_t n)
-{
-	int fds[AVERAGING_RANKS_MAX];
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct sockaddr_in *address = (struct sockaddr_in *)&ranks[i].socket_address;
-		socklen_t size = sizeof(*address);
-
-		address->sin_family = AF_INET;
-		address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		ranks[i].socket_address_size = size;
-		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_int_equal(bind(fds[i], (struct sockaddr *)address, size), 0);
-		assert_int_equal(getsockname(fds[i], (struct sockaddr *)address, &size), 0);
-		ranks[i].port = ntohs(address->sin_port);
-	}
-	for (uint32_t i = 0; i < n; i++)
-		close(fds[i]);
-}
-
 void averaging_world_init(struct averaging_world *world, uint32_t n, const char *strategy,
 			  const char *compressor)
 {
@@ -177,7 +157,7 @@ void averaging_world_init(struct averaging_world *world, uint32_t n, const char 
 		snprintf(world->ranks[i].site, sizeof(world->ranks[i].site), "room");
 		snprintf(world->ranks[i].address, sizeof(world->ranks[i].address), "127.0.0.1");
 	}
-	find_ports(world->ranks, n);
+	loopback_find_ports(world->ranks, n);
 }
 
 static char *events_path(const struct averaging_world *world, uint32_t rank)
@@ -218,19 +198,10 @@ void averaging_world_run(struct averaging_world *world)
 int64_t averaging_world_sum(const struct averaging_world *world, uint32_t rank, const char *key)
 {
 	lh_cleanup_free char *path = events_path(world, rank);
-	lh_cleanup_fclose FILE *file = fopen(path, "re");
-	char line[65536];
-	int64_t sum = 0;
+	lh_cleanup_json json_t *events = loopback_events(path);
 
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
-		lh_cleanup_json json_t *event = json_loads(line, 0, NULL);
-
-		assert_non_null(event);
-		if (strcmp(json_string_value(json_object_get(event, "event")), "average") == 0)
-			sum += json_integer_value(json_object_get(event, key));
-	}
-	return sum;
+	assert_non_null(events);
+	return loopback_sum(events, "average", key, NULL);
 }
 
 void averaging_world_done(struct averaging_world *world)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/rng.h"
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "trainer/clock.h"
 #include "trainer/collective/interpret.h"
@@ -45,23 +46,6 @@ struct member {
 	uint32_t self;
 	pthread_t thread;
 };
-
-static void connect_pair(int ret_fds[2])
-{
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t size = sizeof(address);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-	ret_fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(ret_fds[0], (struct sockaddr *)&address, size), 0);
-	ret_fds[1] = accept(listener, NULL, NULL);
-	assert_true(ret_fds[1] >= 0);
-	close(listener);
-}
 
 static bool is_peer(const struct lh_collective_plan *plan, uint32_t rank)
 {
@@ -172,7 +156,7 @@ static void world_open(struct world *w, const struct lh_collective_ops *ops,
 			for (uint32_t s = 0; is_peer(&w->plans[i], peer) && s < w->n_streams; s++) {
 				int fds[2];
 
-				connect_pair(fds);
+				loopback_connect(fds);
 				w->fds[i][peer][s] = fds[0];
 				w->fds[peer][i][s] = fds[1];
 			}

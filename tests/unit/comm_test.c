@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "trainer/clock.h"
 #include "trainer/transport/frame.h"
@@ -26,24 +27,6 @@ struct pair {
 	uint32_t n_streams;
 	int stranger[2]; /* rank 0's end, the test's end */
 };
-
-/* Dropping payload in the kernel is TCP's alone: a pair over loopback. */
-static void connect_pair(int ret_fds[2])
-{
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t size = sizeof(address);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-	ret_fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(ret_fds[0], (struct sockaddr *)&address, size), 0);
-	ret_fds[1] = accept(listener, NULL, NULL);
-	assert_true(ret_fds[1] >= 0);
-	close(listener);
-}
 
 static void open_one(struct pair *p, uint32_t rank, bool fails_together, bool drops_stale)
 {
@@ -69,13 +52,13 @@ static void open_pair(struct pair *p, uint32_t n_streams, bool fails_together, b
 	for (uint32_t i = 0; i < n_streams; i++) {
 		int fds[2];
 
-		connect_pair(fds);
+		loopback_connect(fds);
 		p->fds[0][i] = fds[0];
 		p->fds[1][i] = fds[1];
 	}
 	open_one(p, 0, fails_together, drops_stale);
 	open_one(p, 1, fails_together, drops_stale);
-	connect_pair(p->stranger);
+	loopback_connect(p->stranger);
 	assert_int_equal(lh_comm_attach(p->comm[0], 2, &p->stranger[0], 1, NULL), 0);
 }
 

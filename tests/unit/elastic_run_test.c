@@ -12,6 +12,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "trainer/clock.h"
 #include "trainer/compute/compute.h"
@@ -35,27 +36,6 @@ struct world {
 	uint32_t incarnations[N_MAX];
 	char dir[32];
 };
-
-/* Ports that were free a moment ago. */
-static void find_ports(struct lh_job_rank *ranks, uint32_t n)
-{
-	int fds[N_MAX];
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct sockaddr_in *address = (struct sockaddr_in *)&ranks[i].socket_address;
-		socklen_t size = sizeof(*address);
-
-		address->sin_family = AF_INET;
-		address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		ranks[i].socket_address_size = size;
-		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_int_equal(bind(fds[i], (struct sockaddr *)address, size), 0);
-		assert_int_equal(getsockname(fds[i], (struct sockaddr *)address, &size), 0);
-		ranks[i].port = ntohs(address->sin_port);
-	}
-	for (uint32_t i = 0; i < n; i++)
-		close(fds[i]);
-}
 
 static void world_init(struct world *w, const char *strategy, uint32_t n, uint32_t epochs)
 {
@@ -93,7 +73,7 @@ static void world_init(struct world *w, const char *strategy, uint32_t n, uint32
 		snprintf(w->ranks[i].node, sizeof(w->ranks[i].node), "room/%u", i);
 		snprintf(w->ranks[i].address, sizeof(w->ranks[i].address), "127.0.0.1");
 	}
-	find_ports(w->ranks, n);
+	loopback_find_ports(w->ranks, n);
 }
 
 static void world_done(struct world *w)
@@ -148,43 +128,8 @@ static void wait_all(struct world *w)
 static json_t *read_events(const struct world *w, uint32_t rank, uint32_t incarnation)
 {
 	lh_cleanup_free char *path = events_path(w, rank, incarnation);
-	lh_cleanup_fclose FILE *file = fopen(path, "re");
-	json_t *events;
-	char line[65536];
 
-	if (!file)
-		return NULL;
-	events = json_array();
-	while (fgets(line, sizeof(line), file)) {
-		json_t *event = json_loads(line, 0, NULL);
-
-		assert_non_null(event);
-		json_array_append_new(events, event);
-	}
-	return events;
-}
-
-static int64_t integer(const json_t *event, const char *key)
-{
-	const json_t *value = json_object_get(event, key);
-
-	assert_true(json_is_integer(value));
-	return json_integer_value(value);
-}
-
-static bool is_event(const json_t *event, const char *name)
-{
-	return strcmp(json_string_value(json_object_get(event, "event")), name) == 0;
-}
-
-static size_t count_events(const json_t *events, const char *name)
-{
-	size_t n = 0, i;
-	const json_t *event;
-
-	json_array_foreach ((json_t *)(uintptr_t)events, i, event)
-		n += is_event(event, name);
-	return n;
+	return loopback_events(path);
 }
 
 /* How often the text stands in a rank's file. */
@@ -228,12 +173,14 @@ static void add_commit(struct tally tallies[N_MAX][INCARNATIONS_MAX], const json
 
 	*ret_samples = 0;
 	json_array_foreach (json_object_get(commit, "members"), i, m) {
-		struct tally *t = &tallies[integer(m, "rank")][integer(m, "incarnation")];
+		struct tally *t =
+			&tallies[loopback_integer(m, "rank")][loopback_integer(m, "incarnation")];
 
-		assert_true(integer(m, "from") >= t->end);
-		t->end = integer(m, "to");
-		t->committed += integer(m, "to") - integer(m, "from");
-		*ret_samples += (integer(m, "to") - integer(m, "from")) * MICRO_BATCH;
+		assert_true(loopback_integer(m, "from") >= t->end);
+		t->end = loopback_integer(m, "to");
+		t->committed += loopback_integer(m, "to") - loopback_integer(m, "from");
+		*ret_samples +=
+			(loopback_integer(m, "to") - loopback_integer(m, "from")) * MICRO_BATCH;
 	}
 }
 
@@ -243,11 +190,12 @@ static void read_tally(const json_t *events, struct tally *t)
 	const json_t *event;
 
 	json_array_foreach ((json_t *)(uintptr_t)events, i, event) {
-		if (is_event(event, "computed"))
-			assert_int_equal(integer(event, "micro_batches"), ++t->computed);
-		if (is_event(event, "lost"))
-			t->given_up += integer(event, "to") - integer(event, "from");
-		t->has_ended = t->has_ended || is_event(event, "end");
+		if (loopback_is_event(event, "computed"))
+			assert_int_equal(loopback_integer(event, "micro_batches"), ++t->computed);
+		if (loopback_is_event(event, "lost"))
+			t->given_up +=
+				loopback_integer(event, "to") - loopback_integer(event, "from");
+		t->has_ended = t->has_ended || loopback_is_event(event, "end");
 	}
 }
 
@@ -263,9 +211,9 @@ static void check_samples(const struct world *w)
 	const json_t *event;
 
 	json_array_foreach (decisions, i, event) {
-		if (!is_event(event, "commit"))
+		if (!loopback_is_event(event, "commit"))
 			continue;
-		assert_int_equal(integer(event, "epoch"), n_epochs++);
+		assert_int_equal(loopback_integer(event, "epoch"), n_epochs++);
 		add_commit(tallies, event, &samples);
 		if (n_epochs <= w->job.epochs)
 			assert_true(samples >= (int64_t)w->job.target_batch);
@@ -300,12 +248,12 @@ static void test_four_members_average_and_count_exactly(void **state)
 		lh_cleanup_json json_t *events = read_events(&w, rank, 0);
 
 		/* who came a moment too late has missed the first */
-		assert_true(count_events(events, "load") ||
-			    count_events(events, "epoch") == EPOCHS);
-		assert_true(count_events(events, "failed_average") == 0);
-		assert_true(count_events(events, "cut_off") == 0);
+		assert_true(loopback_count(events, "load") ||
+			    loopback_count(events, "epoch") == EPOCHS);
+		assert_true(loopback_count(events, "failed_average") == 0);
+		assert_true(loopback_count(events, "cut_off") == 0);
 		/* one connection by stream and peer, kept over all rounds */
-		assert_int_equal(count_events(events, "connection"), 3 * 2);
+		assert_int_equal(loopback_count(events, "connection"), 3 * 2);
 	}
 	world_done(&w);
 }
@@ -335,9 +283,9 @@ static void test_a_grid_of_six_averages_in_rounds(void **state)
 	for (uint32_t rank = 0; rank < 6; rank++) {
 		lh_cleanup_json json_t *events = read_events(&w, rank, 0);
 
-		assert_true(count_events(events, "load") ||
-			    count_events(events, "epoch") == EPOCHS);
-		assert_true(count_events(events, "failed_average") == 0);
+		assert_true(loopback_count(events, "load") ||
+			    loopback_count(events, "epoch") == EPOCHS);
+		assert_true(loopback_count(events, "failed_average") == 0);
 	}
 	world_done(&w);
 }
@@ -360,8 +308,8 @@ static void lose_and_return(const char *strategy)
 	wait_all(&w);
 	check_samples(&w);
 	back = read_events(&w, 2, 1);
-	assert_true(count_events(back, "load") >= 1);
-	assert_true(count_events(back, "epoch") >= 1);
+	assert_true(loopback_count(back, "load") >= 1);
+	assert_true(loopback_count(back, "epoch") >= 1);
 	world_done(&w);
 }
 
@@ -391,7 +339,7 @@ static void test_a_late_member_joins(void **state)
 	wait_all(&w);
 	check_samples(&w);
 	late = read_events(&w, 2, 0);
-	assert_true(count_events(late, "load") >= 1);
+	assert_true(loopback_count(late, "load") >= 1);
 	world_done(&w);
 }
 
@@ -413,8 +361,8 @@ static void test_a_silent_member_is_dropped_and_rejoins(void **state)
 	wait_all(&w);
 	check_samples(&w);
 	events = read_events(&w, 3, 0);
-	assert_true(count_events(events, "cut_off") >= 1);
-	assert_true(count_events(events, "load") >= 1);
+	assert_true(loopback_count(events, "cut_off") >= 1);
+	assert_true(loopback_count(events, "load") >= 1);
 	world_done(&w);
 }
 
@@ -434,7 +382,7 @@ static void test_too_few_members_end_with_an_error(void **state)
 	assert_int_equal(wait_rank(&w, 0), 1);
 	events = read_events(&w, 0, 0);
 	last = json_array_get(events, json_array_size(events) - 1);
-	assert_true(is_event(last, "error"));
+	assert_true(loopback_is_event(last, "error"));
 	assert_non_null(strstr(json_string_value(json_object_get(last, "message")),
 			       "fewer than min_group = 2"));
 	world_done(&w);
@@ -516,7 +464,7 @@ static void test_strangers_cost_their_own_connection(void **state)
 	wait_all(&w);
 	check_samples(&w);
 	events = read_events(&w, 0, 0);
-	assert_true(count_events(events, "leave") == 0);
+	assert_true(loopback_count(events, "leave") == 0);
 	world_done(&w);
 }
 

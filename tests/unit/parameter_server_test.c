@@ -11,6 +11,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "trainer/clock.h"
 #include "trainer/compute/compute.h"
@@ -32,27 +33,6 @@ struct world {
 	json_t *events[N_MAX];
 	char dir[32];
 };
-
-/* Ports that were free a moment ago. */
-static void find_ports(struct lh_job_rank *ranks, uint32_t n)
-{
-	int fds[N_MAX];
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct sockaddr_in *address = (struct sockaddr_in *)&ranks[i].socket_address;
-		socklen_t size = sizeof(*address);
-
-		address->sin_family = AF_INET;
-		address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		ranks[i].socket_address_size = size;
-		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_int_equal(bind(fds[i], (struct sockaddr *)address, size), 0);
-		assert_int_equal(getsockname(fds[i], (struct sockaddr *)address, &size), 0);
-		ranks[i].port = ntohs(address->sin_port);
-	}
-	for (uint32_t i = 0; i < n; i++)
-		close(fds[i]);
-}
 
 /* Ranks by site: "aab" are two ranks at site a and one at b. */
 static void world_init(struct world *w, const char *sites)
@@ -85,7 +65,7 @@ static void world_init(struct world *w, const char *sites)
 		snprintf(w->ranks[i].node, sizeof(w->ranks[i].node), "%c/%u", sites[i], i);
 		snprintf(w->ranks[i].address, sizeof(w->ranks[i].address), "127.0.0.1");
 	}
-	find_ports(w->ranks, w->job.n_ranks);
+	loopback_find_ports(w->ranks, w->job.n_ranks);
 }
 
 static char *events_path(const struct world *w, uint32_t rank)
@@ -114,17 +94,9 @@ static pid_t start_rank(struct world *w, uint32_t rank)
 static json_t *read_events(const struct world *w, uint32_t rank)
 {
 	lh_cleanup_free char *path = events_path(w, rank);
-	lh_cleanup_fclose FILE *file = fopen(path, "re");
-	json_t *events = json_array();
-	char line[65536];
+	json_t *events = loopback_events(path);
 
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
-		json_t *event = json_loads(line, 0, NULL);
-
-		assert_non_null(event);
-		json_array_append_new(events, event);
-	}
+	assert_non_null(events);
 	return events;
 }
 
@@ -153,28 +125,9 @@ static void world_done(struct world *w)
 	assert_int_equal(lh_dir_remove(w->dir, NULL), 0);
 }
 
-static bool is_event(const json_t *event, const char *name)
-{
-	return strcmp(json_string_value(json_object_get(event, "event")), name) == 0;
-}
-
-static int64_t integer(const json_t *event, const char *key)
-{
-	const json_t *value = json_object_get(event, key);
-
-	assert_true(json_is_integer(value));
-	return json_integer_value(value);
-}
-
 static int64_t sum_of(const struct world *w, uint32_t rank, const char *name, const char *key)
 {
-	int64_t sum = 0;
-	size_t i;
-	const json_t *event;
-
-	json_array_foreach (w->events[rank], i, event)
-		sum += is_event(event, name) ? integer(event, key) : 0;
-	return sum;
+	return loopback_sum(w->events[rank], name, key, NULL);
 }
 
 /* The last event of that name, or NULL. */
@@ -184,19 +137,13 @@ static const json_t *last_of(const struct world *w, uint32_t rank, const char *n
 	size_t i;
 
 	json_array_foreach (w->events[rank], i, event)
-		last = is_event(event, name) ? event : last;
+		last = loopback_is_event(event, name) ? event : last;
 	return last;
 }
 
 static int64_t n_of(const struct world *w, uint32_t rank, const char *name)
 {
-	int64_t n = 0;
-	size_t i;
-	const json_t *event;
-
-	json_array_foreach (w->events[rank], i, event)
-		n += is_event(event, name);
-	return n;
+	return (int64_t)loopback_count(w->events[rank], name);
 }
 
 /* What holds for every exchange: samples add up, all ends, what is sent is received. */
@@ -237,9 +184,9 @@ static void test_asgd_sends_every_update_and_counts_every_byte(void **state)
 	for (uint32_t rank = 0; rank < 2; rank++) {
 		const json_t *last = last_of(&w, rank, "exchange");
 
-		assert_int_equal(integer(last, "messages_sent"), EPOCHS);
-		assert_int_equal(integer(last, "messages_received"), EPOCHS);
-		assert_int_equal(integer(last, "updates_heard"), EPOCHS);
+		assert_int_equal(loopback_integer(last, "messages_sent"), EPOCHS);
+		assert_int_equal(loopback_integer(last, "messages_received"), EPOCHS);
+		assert_int_equal(loopback_integer(last, "updates_heard"), EPOCHS);
 		assert_true(sum_of(&w, rank, "average", "payload_sent_bytes") ==
 			    EPOCHS * 4 * (int64_t)PARAMETERS);
 		assert_true(sum_of(&w, rank, "agree", "payload_sent_bytes") ==
@@ -292,11 +239,11 @@ static void test_asgd_ga_sends_at_most_one_message_a_period(void **state)
 		check_sums(&w);
 		for (uint32_t rank = 0; rank < 3; rank++) {
 			const json_t *last = last_of(&w, rank, "exchange");
-			int64_t sent = integer(last, "messages_sent");
+			int64_t sent = loopback_integer(last, "messages_sent");
 
 			/* a path that was busy makes two messages one */
 			assert_in_range(sent, 2, 2 * messages_of(period));
-			assert_int_equal(integer(last, "updates_heard"), EPOCHS);
+			assert_int_equal(loopback_integer(last, "updates_heard"), EPOCHS);
 			assert_true(sum_of(&w, rank, "average", "payload_sent_bytes") ==
 				    sent * 4 * (int64_t)PARAMETERS);
 			assert_true(distance_of(&w, rank) < 1e-6);
@@ -321,7 +268,8 @@ static void test_servers_that_average_wait_for_all_and_agree(void **state)
 			assert_int_equal(n_of(&w, rank, "agree"), 0);
 			if (rank == 1)
 				continue;
-			assert_int_equal(integer(last_of(&w, rank, "exchange"), "messages_sent"),
+			assert_int_equal(loopback_integer(last_of(&w, rank, "exchange"),
+							  "messages_sent"),
 					 2 * messages_of(period));
 			assert_true(sum_of(&w, rank, "average", "checked_elements") ==
 				    2 * messages_of(period) * 4096);
@@ -342,7 +290,8 @@ static void test_servers_may_average_without_waiting(void **state)
 	world_run(&w);
 	check_sums(&w);
 	for (uint32_t rank = 0; rank < 2; rank++) {
-		assert_int_equal(integer(last_of(&w, rank, "exchange"), "updates_heard"), EPOCHS);
+		assert_int_equal(loopback_integer(last_of(&w, rank, "exchange"), "updates_heard"),
+				 EPOCHS);
 		assert_true(sum_of(&w, rank, "average", "checked_elements") == 0);
 		assert_true(distance_of(&w, 0) == distance_of(&w, 1));
 	}
@@ -365,7 +314,8 @@ static void test_what_a_codec_leaves_out_is_sent_later(void **state)
 		world_run(&w);
 		check_sums(&w);
 		for (uint32_t rank = 0; rank < 2; rank++) {
-			int64_t sent = integer(last_of(&w, rank, "exchange"), "messages_sent");
+			int64_t sent =
+				loopback_integer(last_of(&w, rank, "exchange"), "messages_sent");
 
 			assert_true(sum_of(&w, rank, "average", "payload_sent_bytes") ==
 				    sent * (int64_t)codecs[i]->wire_bytes(PARAMETERS));
@@ -405,7 +355,8 @@ static void test_gradients_may_be_sent_in_part(void **state)
 		world_run(&w);
 		check_sums(&w);
 		for (uint32_t rank = 0; rank < 3; rank += 2) {
-			int64_t messages = integer(last_of(&w, rank, "exchange"), "messages_sent");
+			int64_t messages =
+				loopback_integer(last_of(&w, rank, "exchange"), "messages_sent");
 			int64_t sent = sum_of(&w, rank, "average", "payload_sent_bytes") -
 				       EPOCHS * (rank ? 0 : 1) * 4 * (int64_t)PARAMETERS;
 

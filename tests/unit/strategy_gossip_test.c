@@ -14,6 +14,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "tests/unit/toy_ranks.h"
 #include "trainer/strategy/strategy.h"
@@ -137,7 +138,7 @@ static double told_distance(const struct toy_world *w, uint32_t rank)
 	const json_t *event;
 
 	json_array_foreach (events, i, event)
-		if (toy_is_event(event, "consensus"))
+		if (loopback_is_event(event, "consensus"))
 			distance = json_real_value(json_object_get(event, "distance_ratio"));
 	return distance;
 }
@@ -223,12 +224,13 @@ static void test_what_is_sent_is_received_and_told(void **state)
 				size_t i, p;
 				const json_t *event, *bytes;
 
-				sent += toy_sum(events, "average", "payload_sent_bytes", NULL);
-				received +=
-					toy_sum(events, "average", "payload_received_bytes", NULL);
-				checked += toy_sum(events, "average", "checked_elements", NULL);
+				sent += loopback_sum(events, "average", "payload_sent_bytes", NULL);
+				received += loopback_sum(events, "average",
+							 "payload_received_bytes", NULL);
+				checked +=
+					loopback_sum(events, "average", "checked_elements", NULL);
 				json_array_foreach (events, i, event)
-					if (toy_is_event(event, "traffic"))
+					if (loopback_is_event(event, "traffic"))
 						json_array_foreach (
 							json_object_get(event, "payload_bytes"), p,
 							bytes)
@@ -253,8 +255,8 @@ static int64_t epoch_end_ns(const struct toy_world *w, uint32_t rank, int64_t ep
 	const json_t *event;
 
 	json_array_foreach (events, i, event)
-		if (toy_is_event(event, "epoch") && toy_integer(event, "epoch") == epoch)
-			return toy_integer(event, "end_ns");
+		if (loopback_is_event(event, "epoch") && loopback_integer(event, "epoch") == epoch)
+			return loopback_integer(event, "end_ns");
 	fail();
 	return 0;
 }

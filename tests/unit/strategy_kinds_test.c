@@ -183,7 +183,7 @@ static void assert_reads(const char *strategy, const char *compress, int64_t n_r
 	" \"delayed_update\": false, \"streams\": 1"
 #define ELASTIC(kind)                                              \
 	"{\"kind\": \"" kind "\", \"matchmaking_ns\": 5000000000," \
-	" \"streams\": 1, \"min_group\": 2,"                         \
+	" \"streams\": 1, \"min_group\": 2,"                       \
 	" \"timeout_ns\": 60000000000, \"heartbeat_ns\": 1000000000"
 
 static void test_every_kind_has_its_defaults(void **state)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/cleanup.h"
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "tests/unit/toy_ranks.h"
 #include "trainer/strategy/fragments.h"
@@ -148,16 +149,16 @@ static void check_events(const struct toy_world *w, const struct rule *rule)
 	for (uint32_t r = 0; r < rule->n; r++) {
 		lh_cleanup_json json_t *events = toy_events(w, r);
 
-		sent += toy_sum(events, "average", "payload_sent_bytes", NULL);
+		sent += loopback_sum(events, "average", "payload_sent_bytes", NULL);
 		last_ns = 0;
 		json_array_foreach (events, i, event) {
-			assert_true(toy_integer(event, "t_ns") >= last_ns);
-			last_ns = toy_integer(event, "t_ns");
-			if (r == 0 && toy_is_event(event, "average"))
-				seen[toy_integer(event, "epoch")]++;
+			assert_true(loopback_integer(event, "t_ns") >= last_ns);
+			last_ns = loopback_integer(event, "t_ns");
+			if (r == 0 && loopback_is_event(event, "average"))
+				seen[loopback_integer(event, "epoch")]++;
 		}
-		assert_true(
-			toy_is_event(json_array_get(events, json_array_size(events) - 1), "end"));
+		assert_true(loopback_is_event(json_array_get(events, json_array_size(events) - 1),
+					      "end"));
 	}
 	for (uint32_t epoch = 0; epoch < rule->epochs; epoch++)
 		assert_int_equal(seen[epoch], n_averaged(rule, epoch));
@@ -246,7 +247,7 @@ static void test_replayed_weights_are_as_many_bytes(void **state)
 	for (uint32_t r = 0; r < rule.n; r++) {
 		lh_cleanup_json json_t *events = toy_events(&w, r);
 
-		checked += toy_sum(events, "average", "checked_elements", NULL);
+		checked += loopback_sum(events, "average", "checked_elements", NULL);
 	}
 	assert_true(checked > 0);
 	toy_world_done(&w);

@@ -13,6 +13,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "trainer/compute/compute.h"
 #include "trainer/compute/replay.h"
@@ -175,27 +176,6 @@ static const struct lh_compute_ops toy_compute = {
 
 /* ---- the world ---------------------------------------------------------------------------- */
 
-/* Ports that were free a moment ago. */
-static void find_ports(struct lh_job_rank *ranks, uint32_t n)
-{
-	int fds[TOY_RANKS_MAX];
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct sockaddr_in *address = (struct sockaddr_in *)&ranks[i].socket_address;
-		socklen_t size = sizeof(*address);
-
-		address->sin_family = AF_INET;
-		address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		ranks[i].socket_address_size = size;
-		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_int_equal(bind(fds[i], (struct sockaddr *)address, size), 0);
-		assert_int_equal(getsockname(fds[i], (struct sockaddr *)address, &size), 0);
-		ranks[i].port = ntohs(address->sin_port);
-	}
-	for (uint32_t i = 0; i < n; i++)
-		close(fds[i]);
-}
-
 void toy_world_init(struct toy_world *world, uint32_t n, uint64_t parameters, uint32_t epochs)
 {
 	*world = (struct toy_world){.dir = "/tmp/lh-toys-XXXXXX"};
@@ -227,7 +207,7 @@ void toy_world_init(struct toy_world *world, uint32_t n, uint64_t parameters, ui
 		snprintf(world->ranks[i].address, sizeof(world->ranks[i].address), "127.0.0.1");
 		world->toys[i] = (struct toy_rank){.world = world, .rank = i};
 	}
-	find_ports(world->ranks, n);
+	loopback_find_ports(world->ranks, n);
 }
 
 static char *events_path(const struct toy_world *world, uint32_t rank)
@@ -302,51 +282,11 @@ void toy_world_done(struct toy_world *world)
 	assert_int_equal(lh_dir_remove(world->dir, NULL), 0);
 }
 
-/* ---- events ------------------------------------------------------------------------------- */
-
 json_t *toy_events(const struct toy_world *world, uint32_t rank)
 {
 	lh_cleanup_free char *path = events_path(world, rank);
-	lh_cleanup_fclose FILE *file = fopen(path, "re");
-	json_t *events = json_array();
-	char line[65536];
+	json_t *events = loopback_events(path);
 
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
-		json_t *event = json_loads(line, 0, NULL);
-
-		assert_non_null(event);
-		json_array_append_new(events, event);
-	}
+	assert_non_null(events);
 	return events;
-}
-
-bool toy_is_event(const json_t *event, const char *name)
-{
-	return strcmp(json_string_value(json_object_get(event, "event")), name) == 0;
-}
-
-int64_t toy_integer(const json_t *event, const char *key)
-{
-	const json_t *value = json_object_get(event, key);
-
-	assert_true(json_is_integer(value));
-	return json_integer_value(value);
-}
-
-int64_t toy_sum(const json_t *events, const char *name, const char *key, size_t *ret_n)
-{
-	int64_t sum = 0;
-	size_t i, n = 0;
-	const json_t *event;
-
-	json_array_foreach ((json_t *)(uintptr_t)events, i, event) {
-		if (!toy_is_event(event, name))
-			continue;
-		sum += toy_integer(event, key);
-		n++;
-	}
-	if (ret_n)
-		*ret_n = n;
-	return sum;
 }

@@ -63,10 +63,4 @@ double toy_first(uint64_t i);
 /* Events of a rank, an array that is the caller's. */
 json_t *toy_events(const struct toy_world *world, uint32_t rank);
 
-bool toy_is_event(const json_t *event, const char *name);
-int64_t toy_integer(const json_t *event, const char *key);
-
-/* Sum of key over a rank's events of that name; *ret_n of them (may be NULL). */
-int64_t toy_sum(const json_t *events, const char *name, const char *key, size_t *ret_n);
-
 #endif

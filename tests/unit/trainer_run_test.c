@@ -13,6 +13,7 @@
 
 #include "core/cleanup.h"
 #include "core/file.h"
+#include "tests/unit/loopback.h"
 #include "tests/unit/test.h"
 #include "trainer/clock.h"
 #include "trainer/compute/compute.h"
@@ -28,27 +29,6 @@ struct world {
 	char dir[32];
 	uint32_t incarnation;
 };
-
-/* Ports that were free a moment ago. */
-static void find_ports(struct lh_job_rank *ranks, uint32_t n)
-{
-	int fds[N_MAX];
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct sockaddr_in *address = (struct sockaddr_in *)&ranks[i].socket_address;
-		socklen_t size = sizeof(*address);
-
-		address->sin_family = AF_INET;
-		address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		ranks[i].socket_address_size = size;
-		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_int_equal(bind(fds[i], (struct sockaddr *)address, size), 0);
-		assert_int_equal(getsockname(fds[i], (struct sockaddr *)address, &size), 0);
-		ranks[i].port = ntohs(address->sin_port);
-	}
-	for (uint32_t i = 0; i < n; i++)
-		close(fds[i]);
-}
 
 static void world_init(struct world *w, uint32_t n, double samples_per_s)
 {
@@ -80,7 +60,7 @@ static void world_init(struct world *w, uint32_t n, double samples_per_s)
 		snprintf(w->ranks[i].node, sizeof(w->ranks[i].node), "room/%u", i);
 		snprintf(w->ranks[i].address, sizeof(w->ranks[i].address), "127.0.0.1");
 	}
-	find_ports(w->ranks, n);
+	loopback_find_ports(w->ranks, n);
 }
 
 static char *events_path(const struct world *w, uint32_t rank)
@@ -119,48 +99,10 @@ static int wait_rank(struct world *w, uint32_t rank)
 static json_t *read_events(const struct world *w, uint32_t rank)
 {
 	lh_cleanup_free char *path = events_path(w, rank);
-	lh_cleanup_fclose FILE *file = fopen(path, "re");
-	json_t *events = json_array();
-	char line[65536];
+	json_t *events = loopback_events(path);
 
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
-		json_t *event = json_loads(line, 0, NULL);
-
-		assert_non_null(event);
-		json_array_append_new(events, event);
-	}
+	assert_non_null(events);
 	return events;
-}
-
-static int64_t integer(const json_t *event, const char *key)
-{
-	const json_t *value = json_object_get(event, key);
-
-	assert_true(json_is_integer(value));
-	return json_integer_value(value);
-}
-
-static bool is_event(const json_t *event, const char *name)
-{
-	return strcmp(json_string_value(json_object_get(event, "event")), name) == 0;
-}
-
-/* Sum of key over a rank's events of that name; the number of those in *ret_n. */
-static int64_t sum_of(const json_t *events, const char *name, const char *key, size_t *ret_n)
-{
-	int64_t sum = 0;
-	size_t i;
-	const json_t *event;
-
-	*ret_n = 0;
-	json_array_foreach ((json_t *)(uintptr_t)events, i, event) {
-		if (!is_event(event, name))
-			continue;
-		sum += integer(event, key);
-		++*ret_n;
-	}
-	return sum;
 }
 
 static int64_t sum_of_traffic(const json_t *events, const char *key)
@@ -170,7 +112,7 @@ static int64_t sum_of_traffic(const json_t *events, const char *key)
 	const json_t *event, *bytes;
 
 	json_array_foreach ((json_t *)(uintptr_t)events, i, event) {
-		if (!is_event(event, "traffic"))
+		if (!loopback_is_event(event, "traffic"))
 			continue;
 		json_array_foreach (json_object_get(event, key), peer, bytes)
 			sum += json_integer_value(bytes);
@@ -187,7 +129,7 @@ static const char *error_of(const json_t *events)
 {
 	const json_t *last = json_array_get(events, json_array_size(events) - 1);
 
-	assert_true(is_event(last, "error"));
+	assert_true(loopback_is_event(last, "error"));
 	return json_string_value(json_object_get(last, "message"));
 }
 
@@ -223,30 +165,30 @@ static int64_t check_rank(const struct world *w, uint32_t rank)
 	size_t n_average, n_epochs, n_other, i;
 	const json_t *event;
 
-	payload = sum_of(events, "average", "payload_sent_bytes", &n_average);
+	payload = loopback_sum(events, "average", "payload_sent_bytes", &n_average);
 	assert_int_equal(n_average, n > 1 ? EPOCHS : 0);
 	assert_true(payload == EPOCHS * sent);
-	assert_true(sum_of(events, "average", "payload_received_bytes", &n_average) ==
+	assert_true(loopback_sum(events, "average", "payload_received_bytes", &n_average) ==
 		    EPOCHS * received);
 	assert_true(sum_of_traffic(events, "payload_bytes") == payload);
-	assert_true(sum_of(events, "epoch", "samples", &n_epochs) >= EPOCHS * TARGET);
+	assert_true(loopback_sum(events, "epoch", "samples", &n_epochs) >= EPOCHS * TARGET);
 	assert_int_equal(n_epochs, EPOCHS);
 	json_array_foreach (events, i, event) {
-		assert_true(integer(event, "t_ns") >= last_ns);
-		last_ns = integer(event, "t_ns");
-		if (is_event(event, "average"))
-			assert_true(integer(event, "checked_elements") > 0);
+		assert_true(loopback_integer(event, "t_ns") >= last_ns);
+		last_ns = loopback_integer(event, "t_ns");
+		if (loopback_is_event(event, "average"))
+			assert_true(loopback_integer(event, "checked_elements") > 0);
 	}
-	assert_true(is_event(json_array_get(events, json_array_size(events) - 1), "end"));
+	assert_true(loopback_is_event(json_array_get(events, json_array_size(events) - 1), "end"));
 	/* What TCP sent is what was counted, and the greetings. */
 	control = sum_of_traffic(events, "control_bytes");
 	json_array_foreach (events, i, event)
-		if (is_event(event, "connection"))
-			greeting += integer(event, "peer") < rank ? 128 : 64;
-	assert_true(sum_of(events, "connection", "bytes_sent", &n_other) -
-			    sum_of(events, "connection", "bytes_retrans", &n_other) ==
+		if (loopback_is_event(event, "connection"))
+			greeting += loopback_integer(event, "peer") < rank ? 128 : 64;
+	assert_true(loopback_sum(events, "connection", "bytes_sent", &n_other) -
+			    loopback_sum(events, "connection", "bytes_retrans", &n_other) ==
 		    payload + control + greeting);
-	return sum_of(events, "compute", "samples", &n_other);
+	return loopback_sum(events, "compute", "samples", &n_other);
 }
 
 static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
@@ -270,7 +212,7 @@ static void run_all(uint32_t n, const struct lh_strategy_ops *strategy,
 		lh_cleanup_json json_t *events = read_events(&w, rank);
 
 		/* Everyone counts the same group. */
-		assert_true(sum_of(events, "epoch", "samples", &n_epochs) == samples);
+		assert_true(loopback_sum(events, "epoch", "samples", &n_epochs) == samples);
 	}
 	world_done(&w);
 }
