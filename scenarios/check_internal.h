@@ -57,8 +57,9 @@ void lh_say_unknown_site(const struct lh_network *network, const char *name, str
 /* How many ranks a node of a machine type has. */
 int64_t lh_ranks_of(const struct lh_scenario *scenario, const struct lh_machine *machine);
 
-/* The ranks of all nodes as written; those of unknown machines have one. */
-int64_t lh_count_ranks(const struct lh_scenario *scenario);
+/* The ranks of all nodes as written; those of unknown machines have one. *ret_inside: those of a
+ * node, where all have as many and more than one; else 0. */
+int64_t lh_count_ranks(const struct lh_scenario *scenario, int64_t *ret_inside);
 
 /* The machine of that name, or NULL. */
 const struct lh_machine *lh_machine_find(const struct lh_scenario *scenario, const char *name);

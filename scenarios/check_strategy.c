@@ -24,6 +24,7 @@ struct subject {
 	struct lh_yaml *written;
 	struct lh_yaml *compress_written;
 	int64_t n_ranks;
+	int64_t n_inside; /* ranks of a node, where all have as many and more than one; else 0 */
 	struct lh_diag *diag;
 };
 
@@ -153,6 +154,11 @@ static void check_grid(const struct subject *s)
 				 (long long)s->n_ranks);
 			say(s, "dimensions", what);
 		}
+		return;
+	}
+	/* a grid's near side keeps to a node */
+	if (is_full && s->n_inside && s->n_ranks > s->n_inside) {
+		set_grid(s, (int64_t[]){s->n_ranks / s->n_inside, s->n_inside});
 		return;
 	}
 	if (square_grid(s->n_ranks, is_full, sides)) {
@@ -434,7 +440,7 @@ void lh_strategy_check_among(struct lh_scenario *sc, const struct lh_section *st
 		.diag = diag,
 	};
 
-	s.n_ranks = lh_count_ranks(sc);
+	s.n_ranks = lh_count_ranks(sc, &s.n_inside);
 	if (s.kind & LH_KINDS_AVERAGING)
 		check_averaging(&s);
 	if (s.kind & (LH_KIND_TORUS | LH_KIND_MOSHPIT))

@@ -14,18 +14,23 @@ int64_t lh_ranks_of(const struct lh_scenario *sc, const struct lh_machine *m)
 	return m->inner.bandwidth_bps > 0 ? m->gpus : 1;
 }
 
-int64_t lh_count_ranks(const struct lh_scenario *sc)
+int64_t lh_count_ranks(const struct lh_scenario *sc, int64_t *ret_inside)
 {
-	int64_t n = 0;
+	int64_t n = 0, least = INT64_MAX, most = 0;
 
 	for (size_t i = 0; i < sc->n_node_specs; i++) {
 		const struct lh_node_spec *spec = &sc->node_specs[i];
 		const struct lh_machine *m =
 			spec->machine ? lh_machine_find(sc, spec->machine) : NULL;
+		int64_t inside = m ? lh_ranks_of(sc, m) : 1;
 
-		if (spec->count > 0 && spec->count < INT32_MAX)
-			n += spec->count * (m ? lh_ranks_of(sc, m) : 1);
+		if (spec->count <= 0 || spec->count >= INT32_MAX)
+			continue;
+		n += spec->count * inside;
+		least = inside < least ? inside : least;
+		most = inside > most ? inside : most;
 	}
+	*ret_inside = least == most && most > 1 ? most : 0;
 	return n;
 }
 

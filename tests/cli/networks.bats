@@ -58,3 +58,8 @@ assert len(json.load(open("plan.json"))["network"]["paths"]) == 90'
 	plan universities-dtfm-2022
 	path_is ohio virginia 11 1120
 }
+
+@test "a torus without dimensions keeps the GPUs of a node together" {
+	"$LONGHAUL" run --dry-run 16x8-torus-fp16 --set workload.strategy='{kind: torus, balance: fixed}' >torus.txt
+	grep -q 'dimensions \[16, 8\]' torus.txt
+}
