@@ -27,7 +27,7 @@ static const struct lh_column columns_of_epochs[] = {
 	{"loss", "loss", LH_CELL_REAL, 6, 4, 11},
 	{"accuracy", "accuracy", LH_CELL_REAL, 6, 4, 13},
 	{"test_loss", "test loss", LH_CELL_REAL, 6, 4, 14},
-	{"test_accuracy", "test acc", LH_CELL_REAL, 6, 4, LH_COLUMN_KEEP},
+	{"test_accuracy", "test acc", LH_CELL_REAL, 6, 4, 1},
 };
 
 void lh_epochs_table_init(struct lh_table *table)
